@@ -1,0 +1,34 @@
+"""The official numbers of detection benchmarks, computed on the tensors where they are."""
+
+from .errors import (
+    FileFormatError,
+    InputError,
+    ProtocolError,
+    StateError,
+    VocMetricsError,
+    VocMetricsWarning,
+)
+from .metrics.base import Metric
+from .metrics.detection import DetectionAP
+from .protocols import DetectionProtocol, load_dataset, load_protocol, protocol_names
+from .results import CocoDetectionResult, DetectionResult, VocDetectionResult
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CocoDetectionResult",
+    "DetectionAP",
+    "DetectionProtocol",
+    "DetectionResult",
+    "FileFormatError",
+    "InputError",
+    "Metric",
+    "ProtocolError",
+    "StateError",
+    "VocDetectionResult",
+    "VocMetricsError",
+    "VocMetricsWarning",
+    "load_dataset",
+    "load_protocol",
+    "protocol_names",
+]

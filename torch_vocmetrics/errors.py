@@ -1,0 +1,52 @@
+"""Exceptions and warnings: each is one sentence that says what, where, got and remedy."""
+
+from __future__ import annotations
+
+
+class VocMetricsError(Exception):
+    """Base of every error that this package raises on purpose.
+
+    Args:
+        what: what is wrong, as the head of the sentence.
+        where: the place: an argument, an image, a file and line.
+        got: what was found there.
+        remedy: what to do about it.
+    """
+
+    def __init__(
+        self, what: str, *, where: str = "", got: object = None, remedy: str = ""
+    ) -> None:
+        self.what, self.where, self.got, self.remedy = what, where, got, remedy
+        head = f"{where}: {what}" if where else what
+        found = "" if got is None else f", got {got}"
+        tail = f"; {remedy}" if remedy else ""
+        super().__init__(head + found + tail)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.what, self.where, self.got, self.remedy)
+
+
+def _rebuild(
+    kind: type[VocMetricsError], what: str, where: str, got: object, remedy: str
+) -> VocMetricsError:
+    return kind(what, where=where, got=got, remedy=remedy)
+
+
+class InputError(VocMetricsError, ValueError):
+    """Predictions or targets that a metric cannot take."""
+
+
+class ProtocolError(VocMetricsError, ValueError):
+    """An unknown protocol, or a protocol whose rules do not hold together."""
+
+
+class StateError(VocMetricsError, RuntimeError):
+    """States that cannot be merged, loaded or computed."""
+
+
+class FileFormatError(VocMetricsError, ValueError):
+    """A file that cannot be read; ``where`` names the file and the line or element."""
+
+
+class VocMetricsWarning(UserWarning):
+    """Something that a careful user wants to know and that stops nothing."""

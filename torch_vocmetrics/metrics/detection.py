@@ -1,0 +1,108 @@
+"""Average precision of object detection: PASCAL VOC of every year, and COCO.
+
+Boxes are pixels. VOC's boxes include their last pixel (x2 - x1 + 1) and may be inverted, which match
+nothing; COCO's are continuous. Differences to the official tools, each with its effect:
+
+* the mean over VOC classes is ours (the development kit has none): over classes with positives;
+* COCO's AP uses the largest of ``max_detections`` where pycocotools prints -1 unless it is 100;
+* undefined is NaN where pycocotools has -1;
+* annotation ids play no part, so that pycocotools' loss of annotation 0 does not happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from ..errors import InputError
+from ..matching.lanes import Lanes
+from ..protocols import DetectionProtocol, load_protocol
+from ..ranking import rank
+from ..results import DetectionResult
+from ..summaries import detection_result
+from .base import refuse_unsynced
+from .recorded import RecordMetric
+
+ProtocolLike = str | Path | DetectionProtocol
+
+
+class DetectionAP(RecordMetric):
+    """Average precision of detections, over any number of batches.
+
+    Args:
+        protocol: ``"voc2007"``, ``"coco2017"``, the path of a protocol file, a
+            :class:`DetectionProtocol`, or a list of these, which are then evaluated side by side.
+        num_classes, class_names: how many classes there are, or their names.
+        label_ids: the value that stands for each class in ``labels``; default 0 .. K-1.
+        box_format: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``, of predictions and targets.
+
+    Raises:
+        ProtocolError: if a protocol is unknown (with the near names) or faulty.
+        InputError: if the classes do not agree.
+
+    Source: the protocol's file names the official code behind each rule.
+
+    Example:
+        >>> import torch
+        >>> box = torch.tensor([[10.0, 10.0, 50.0, 50.0]])
+        >>> metric = DetectionAP("voc2007", class_names=["cat", "dog"])
+        >>> one = torch.tensor([1])
+        >>> prediction = {"boxes": box, "scores": torch.tensor([0.9]), "labels": one}
+        >>> result = metric.update([prediction], [{"boxes": box, "labels": one}]).compute()
+        >>> round(result.headline, 6), result.average_precision.tolist()
+        (1.0, [0.0, 1.0000000000000002])
+    """
+
+    def __init__(
+        self,
+        protocol: ProtocolLike | Sequence[ProtocolLike],
+        *,
+        num_classes: int | None = None,
+        class_names: Sequence[str] | None = None,
+        label_ids: Sequence[int] | None = None,
+        box_format: str = "xyxy",
+    ) -> None:
+        self._single = isinstance(protocol, str | Path | DetectionProtocol)
+        protocols = [protocol] if isinstance(protocol, ProtocolLike) else list(protocol)
+        super().__init__(
+            [_load(entry) for entry in protocols],
+            num_classes=num_classes,
+            class_names=class_names,
+            label_ids=label_ids,
+            box_format=box_format,
+        )
+        names = [entry.name for entry in self.protocols]
+        if not names or len(set(names)) < len(names):
+            raise InputError("must be one protocol or several of distinct names", got=names)
+
+    @torch.no_grad()
+    def compute(self, *, sync: bool = True) -> DetectionResult | dict[str, DetectionResult]:  # type: ignore[override]
+        """A collective in a process group: the result over everything since ``reset``.
+
+        Args:
+            sync: False for this rank's own images.
+
+        Returns:
+            The result, or for several protocols a dict of results by protocol name.
+
+        Raises:
+            StateError: in a process group of several ranks unless ``sync=False``; if an image came
+                twice with different ground truth.
+            InputError: if values on a device broke the rules; until ``reset``.
+        """
+        refuse_unsynced(sync)
+        results = {}
+        for protocol, records in zip(self.protocols, self._unrepeated_records(), strict=True):
+            ranking = rank(records, Lanes.of(protocol), len(self.class_names))
+            results[protocol.name] = detection_result(protocol, ranking, self.class_names)
+        return results[self.protocols[0].name] if self._single else results
+
+
+def _load(protocol: ProtocolLike) -> DetectionProtocol:
+    if isinstance(protocol, DetectionProtocol):
+        return protocol
+    name = str(protocol)
+    known = "/" in name or name.endswith(".toml")
+    return load_protocol(protocol if known else f"{DetectionProtocol.task}/{name}")

@@ -1,0 +1,303 @@
+"""Metrics whose state is match records: batches are packed, matched in chunks, and dropped."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Self
+
+import torch
+
+from ..errors import InputError, StateError, VocMetricsWarning
+from ..inputs import Batch, InputRules, Rows, fault_of, pack
+from ..matching import match_images
+from ..matching.lanes import Lanes
+from ..protocols import DetectionProtocol
+from ..ragged import BOX_FORMATS, Detections, GroundTruths
+from ..ranking import without_repeats
+from ..records import TENSORS, MatchRecords
+from .base import Metric
+
+CHUNK_DETECTIONS = 2**16
+CHUNK_PAIRS = 2**22
+"""A chunk is matched when it holds so many detections, or so many pairs by the bound of shapes."""
+
+STATE_SCHEMA = 1
+
+
+class RecordMetric(Metric):
+    """Shell around match records: ``update`` packs, a full chunk is matched, boxes are dropped.
+
+    Subclasses give the protocols and turn records into results.
+    """
+
+    def __init__(
+        self,
+        protocols: Sequence[DetectionProtocol],
+        *,
+        num_classes: int | None,
+        class_names: Sequence[str] | None,
+        label_ids: Sequence[int] | None,
+        box_format: str,
+    ) -> None:
+        if box_format not in BOX_FORMATS:
+            raise InputError(
+                f"must be one of {', '.join(BOX_FORMATS)}", where="box_format", got=repr(box_format)
+            )
+        self.protocols = tuple(protocols)
+        self.class_names = _class_names(num_classes, class_names, label_ids)
+        self._rules = InputRules(
+            len(self.class_names),
+            None if label_ids is None else tuple(int(value) for value in label_ids),
+            box_format,
+            all(protocol.inverted_boxes == "accept" for protocol in self.protocols),
+        )
+        self._clear()
+
+    def _clear(self) -> None:
+        self._device: torch.device | None = None
+        self._pending: list[Batch] = []
+        self._parts: list[list[MatchRecords]] = [[] for _ in self.protocols]
+        self._fault: InputError | None = None
+        self._updated = False
+
+    @torch.no_grad()
+    def update(self, predictions: Sequence[Rows], targets: Sequence[Rows]) -> Self:
+        """Add a batch of images.
+
+        Args:
+            predictions: per image a dict of ``boxes`` [N, 4] in pixels, ``scores`` [N], ``labels``
+                [N], and maybe ``order`` [N] int64, which breaks ties of score (the line of a results
+                file) in place of image and row.
+            targets: per image a dict of ``boxes`` [M, 4], ``labels`` [M], and maybe ``difficult``,
+                ``iscrowd``, ``ignore`` [M], ``area`` [M] in square pixels (default: the box's own),
+                ``image_id`` (int or str), ``image_size`` (height, width).
+
+        Work happens on the device of the first predicted boxes; targets may be on the CPU. Values are
+        checked at once on the CPU; on other devices by ``compute``, so that ``update`` need not wait.
+
+        Raises:
+            InputError: naming image, key and remedy; the state is then as it was.
+        """
+        batch = pack(predictions, targets, self._rules, self._device)
+        self._check_conventions(batch)
+        device = batch.detections.boxes.device
+        if device.type == "cpu" and (fault := fault_of(batch)) is not None:
+            raise fault
+        self._updated = True
+        if batch.detections.counts:
+            self._device = device
+            self._pending.append(batch)
+        if self._pending_is_full():
+            self._flush()
+        return self
+
+    def reset(self) -> Self:
+        """Forget everything, device included."""
+        self._clear()
+        return self
+
+    def merge(self, *others: Self) -> Self:
+        """Add what other metrics of the same protocols and classes have seen.
+
+        The images of ``others`` come after one's own. They keep their state.
+
+        Raises:
+            StateError: if protocols or classes differ, or only some have image ids.
+        """
+        for other in others:
+            self._check_same_rules(other._identity(), "merge")
+        mine = self._records()
+        theirs = [other._records() for other in others if other._updated]
+        device = self._device
+        for other in others:
+            device = device or other._device
+        merged = [
+            MatchRecords.cat([part.to(device or part.score.device) for part in parts])
+            for parts in zip(mine, *theirs, strict=True)
+        ]
+        self._replace(merged, device, self._updated or bool(theirs))
+        return self
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state as numbers, text and tensors, fit for ``torch.save`` with ``weights_only``."""
+        records = self._records()
+        return self._identity() | {
+            "updated": self._updated,
+            "image_ids": None if records[0].image_ids is None else list(records[0].image_ids),
+            "records": [
+                {name: getattr(part, name) for name in (*TENSORS, "order")} for part in records
+            ],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> Self:
+        """Replace the state by one of the same protocols and classes.
+
+        Raises:
+            StateError: if it is of other rules, or damaged; the state is then as it was.
+        """
+        self._check_same_rules(state, "load_state_dict")
+        try:
+            ids = state["image_ids"]
+            records = [
+                MatchRecords(image_ids=None if ids is None else tuple(ids), **columns)
+                for columns in state["records"]
+            ]
+            for part in records:
+                part.check()
+            updated = bool(state["updated"])
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise StateError(
+                f"the state is damaged: {error!r}", where="load_state_dict"
+            ) from None
+        self._replace(records, records[0].score.device if updated else None, updated)
+        return self
+
+    @torch.no_grad()
+    def to(self, device: torch.device | str) -> Self:
+        """Move the state and all later work to a device."""
+        target = torch.device(device)
+        self._replace([part.to(target) for part in self._records()], target, self._updated)
+        return self
+
+    def __repr__(self) -> str:
+        names = ", ".join(protocol.title for protocol in self.protocols)
+        return f"{type(self).__name__}({names}; {len(self.class_names)} classes)"
+
+    @torch.no_grad()
+    def _records(self) -> list[MatchRecords]:
+        """All records so far, one table set a protocol.
+
+        Raises:
+            InputError: if values flagged on a device broke the rules; until ``reset``.
+        """
+        self._flush()
+        if self._fault is not None:
+            raise self._fault
+        self._parts = [
+            [MatchRecords.cat(parts) if parts else MatchRecords.empty(self._words(number))]
+            for number, parts in enumerate(self._parts)
+        ]
+        return [parts[0] for parts in self._parts]
+
+    def _unrepeated_records(self) -> list[MatchRecords]:
+        """Records of distinct images; warns if nothing was seen at all."""
+        records = self._records()
+        if not self._updated:
+            warnings.warn(
+                "compute() came before update(): numbers are NaN and counts 0",
+                VocMetricsWarning,
+                stacklevel=3,
+            )
+        first = without_repeats(records[0])
+        return [first, *(without_repeats(part) for part in records[1:])]
+
+    def _replace(
+        self, records: list[MatchRecords], device: torch.device | None, updated: bool
+    ) -> None:
+        self._clear()
+        self._parts = [[part] for part in records]
+        self._device, self._updated = device, updated
+
+    def _flush(self) -> None:
+        """Match what is pending and drop its boxes."""
+        if not self._pending:
+            return
+        faults = [fault for batch in self._pending if (fault := fault_of(batch)) is not None]
+        if faults:
+            self._fault = self._fault or faults[0]
+            self._pending = []
+            return
+        detections = Detections.cat([batch.detections for batch in self._pending])
+        ground_truths = GroundTruths.cat([batch.ground_truths for batch in self._pending])
+        ids = [batch.image_ids for batch in self._pending if batch.image_ids is not None]
+        sizes = torch.cat([batch.image_sizes for batch in self._pending])
+        for protocol, parts in zip(self.protocols, self._parts, strict=True):
+            parts.append(
+                match_images(
+                    protocol,
+                    detections,
+                    ground_truths,
+                    num_classes=len(self.class_names),
+                    image_ids=tuple(i for part in ids for i in part) if ids else None,  # type: ignore[arg-type]
+                    image_sizes=sizes.to(detections.boxes.device),
+                )
+            )
+        self._pending = []
+
+    def _pending_is_full(self) -> bool:
+        detections = pairs = 0
+        for batch in self._pending:
+            detections += batch.detections.boxes.shape[0]
+            counts = zip(batch.detections.counts, batch.ground_truths.counts, strict=True)
+            pairs += sum(n * m for n, m in counts)
+        return detections >= CHUNK_DETECTIONS or pairs >= CHUNK_PAIRS
+
+    def _check_conventions(self, batch: Batch) -> None:
+        """Image ids and ``order`` must be given always or never."""
+        seen = [(b.image_ids, b.detections.order, b.detections.counts) for b in self._pending[:1]]
+        seen += [(p.image_ids, p.order, (p.image.shape[0],)) for p in self._parts[0][:1]]
+        mine = (batch.image_ids, batch.detections.order, batch.detections.counts)
+        for other in seen:
+            if mine[2] and other[2] and _kind(mine[0]) != _kind(other[0]):
+                raise InputError(
+                    "image ids must be of one kind in all batches",
+                    where="targets, key 'image_id'",
+                    got=f"{_kind(mine[0])} after {_kind(other[0])}",
+                )
+            if sum(mine[2]) and sum(other[2]) and (mine[1] is None) != (other[1] is None):
+                raise InputError(
+                    "must be given in all batches or in none", where="predictions, key 'order'"
+                )
+
+    def _words(self, number: int) -> int:
+        return Lanes.of(self.protocols[number]).words
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "schema": STATE_SCHEMA,
+            "metric": type(self).__name__,
+            "protocols": [protocol.name for protocol in self.protocols],
+            "fingerprints": [protocol.fingerprint for protocol in self.protocols],
+            "class_names": list(self.class_names),
+        }
+
+    def _check_same_rules(self, other: dict[str, Any], where: str) -> None:
+        mine = self._identity()
+        for key in ("schema", "metric", "fingerprints", "class_names"):
+            if not isinstance(other, dict) or other.get(key) != mine[key]:
+                shown = "protocols" if key == "fingerprints" else key
+                found = other.get(shown) if isinstance(other, dict) else type(other).__name__
+                raise StateError(
+                    f"the states are of different {shown}: {mine[shown]} here",
+                    where=where,
+                    got=found,
+                    remedy="give both metrics the same protocol and classes",
+                )
+
+
+def _kind(ids: Sequence[object] | None) -> str:
+    return "none" if ids is None else type(ids[0]).__name__
+
+
+def _class_names(
+    num_classes: int | None, class_names: Sequence[str] | None, label_ids: Sequence[int] | None
+) -> tuple[str, ...]:
+    """Names of the classes, from whatever says how many there are."""
+    if isinstance(class_names, str):
+        raise InputError("must be a list of names", where="class_names", got=repr(class_names))
+    sizes = {
+        "num_classes": num_classes,
+        "class_names": None if class_names is None else len(class_names),
+        "label_ids": None if label_ids is None else len(label_ids),
+    }
+    given = {name: size for name, size in sizes.items() if size is not None}
+    if len(set(given.values())) != 1 or min(given.values()) < 1:
+        found = ", ".join(f"{name} of {size}" for name, size in given.items()) or "neither"
+        raise InputError(
+            "num_classes, class_names and label_ids must agree on at least one class", got=found
+        )
+    if label_ids is not None and len(set(label_ids)) != len(label_ids):
+        raise InputError("must be distinct", where="label_ids", got=list(label_ids))
+    names = map(str, range(next(iter(given.values())))) if class_names is None else class_names
+    return tuple(names)

@@ -1,0 +1,40 @@
+"""Stable orders: groups rising, scores falling, ties as they came."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def descending_key(scores: Tensor) -> Tensor:
+    """[N] integers that rise as ``scores`` [N] fall; 0 and -0 are equal, NaN is not allowed."""
+    scores = scores + 0.0  # -0 becomes 0
+    bits = scores.view(torch.int32 if scores.dtype == torch.float32 else torch.int64)
+    # Two's complement order of IEEE bits: negative numbers have their other bits turned around.
+    return ~torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
+
+
+def rank_order(group: Tensor, scores: Tensor, order: Tensor | None) -> Tensor:
+    """[N] permutation: by ``group`` rising, score falling, then ``order`` (None: the row)."""
+    if order is not None:
+        first = torch.argsort(order, stable=True)
+        return first.index_select(
+            0, rank_order(group.index_select(0, first), scores.index_select(0, first), None)
+        )
+    key = descending_key(scores)
+    if key.dtype == torch.int32 and _fits_31_bits(group):
+        return torch.argsort((group << 32) + key, stable=True)
+    by_score = torch.argsort(key, stable=True)
+    return by_score.index_select(0, torch.argsort(group.index_select(0, by_score), stable=True))
+
+
+def _fits_31_bits(values: Tensor) -> bool:
+    return values.numel() == 0 or int(values.max()) < 2**31
+
+
+def rank_in_group(group: Tensor) -> Tensor:
+    """[N] int64: place of each row among the rows of its group; ``group`` [N] rises."""
+    rows = torch.arange(group.shape[0], device=group.device)
+    starts = torch.ones_like(group, dtype=torch.bool)
+    starts[1:] = group[1:] != group[:-1]
+    return rows - torch.cummax(torch.where(starts, rows, 0), dim=0).values

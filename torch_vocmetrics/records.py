@@ -1,0 +1,167 @@
+"""Match records: three flat tables, the only state of a detection metric.
+
+Every number that can be asked of a matched data set is read off these tables without matching again.
+Rows of an image stand together, images in the order in which they came; inside an image detections are
+ordered by class, falling score, then place, so that a limit of detections is a prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from .errors import StateError
+
+Ids = tuple[int, ...] | tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class MatchRecords:
+    """Outcomes of matching, 32 bytes a detection with float32 scores and one word of lanes.
+
+    Attributes:
+        image_ids: one id an image, all int or all str; None where none were given.
+        image_sizes: [I, 2] int32 height and width, -1 where unknown.
+        ground_truth_image, ground_truth_label: [M] int32.
+        ground_truth_area: [M] float64.
+        ground_truth_counted: [M, words] int64, lanes in which the object counts.
+        image, index, label: [N] int32: row in the image table, place in the image, class.
+        score: [N] float32 or float64.
+        true_positive, ignored: [N, words] int64 lanes.
+        order: [N] int64 that breaks ties of score in place of image and index, or None.
+    """
+
+    image_ids: Ids | None
+    image_sizes: Tensor
+    ground_truth_image: Tensor
+    ground_truth_label: Tensor
+    ground_truth_area: Tensor
+    ground_truth_counted: Tensor
+    image: Tensor
+    index: Tensor
+    label: Tensor
+    score: Tensor
+    true_positive: Tensor
+    ignored: Tensor
+    order: Tensor | None
+
+    @property
+    def num_images(self) -> int:
+        """Rows of the image table."""
+        return self.image_sizes.shape[0]
+
+    @classmethod
+    def empty(cls, words: int) -> Self:
+        """No images at all."""
+        whole = torch.zeros(0, dtype=torch.int32)
+        bits = torch.zeros((0, words), dtype=torch.int64)
+        return cls(
+            image_ids=None,
+            image_sizes=torch.zeros((0, 2), dtype=torch.int32),
+            ground_truth_image=whole,
+            ground_truth_label=whole,
+            ground_truth_area=torch.zeros(0, dtype=torch.float64),
+            ground_truth_counted=bits,
+            image=whole,
+            index=whole,
+            label=whole,
+            score=torch.zeros(0),
+            true_positive=bits,
+            ignored=bits,
+            order=None,
+        )
+
+    def check(self) -> None:
+        """Raise ValueError unless the tables hold together."""
+        for columns in (GROUND_TRUTH_COLUMNS, DETECTION_COLUMNS):
+            if len({getattr(self, name).shape[0] for name in columns}) != 1:
+                raise ValueError(f"columns {', '.join(columns)} differ in length")
+        if self.image_ids is not None and len(self.image_ids) != self.num_images:
+            raise ValueError(f"{len(self.image_ids)} image ids for {self.num_images} images")
+        for owner in (self.image, self.ground_truth_image):
+            if owner.numel() and not 0 <= int(owner.min()) <= int(owner.max()) < self.num_images:
+                raise ValueError("rows of images that are not in the image table")
+
+    @classmethod
+    def cat(cls, parts: Sequence[Self]) -> Self:
+        """One after the other, image rows renumbered.
+
+        Raises:
+            StateError: if some parts have image ids or ``order`` and others have none.
+        """
+        if len(parts) == 1:
+            return parts[0]
+        shifted, images = [], 0
+        for part in parts:
+            shifted.append(part._shifted(images))
+            images += part.num_images
+        columns = {
+            name: torch.cat([getattr(part, name) for part in shifted]) for name in TENSORS
+        }
+        return cls(image_ids=_cat_ids(parts), order=_cat_order(parts), **columns)
+
+    def _shifted(self, images: int) -> Self:
+        return replace(
+            self, image=self.image + images, ground_truth_image=self.ground_truth_image + images
+        )
+
+    def to(self, device: torch.device) -> Self:
+        """The same records on another device."""
+        order = None if self.order is None else self.order.to(device)
+        columns = {name: getattr(self, name).to(device) for name in TENSORS}
+        return replace(self, order=order, **columns)
+
+    def keep_images(self, keep: Tensor) -> Self:
+        """The records of the images where ``keep`` [I] bool is set, rows renumbered."""
+        new_row = torch.cumsum(keep, dim=0, dtype=torch.int32) - 1
+        detections = keep.index_select(0, self.image).nonzero().squeeze(1)
+        objects = keep.index_select(0, self.ground_truth_image).nonzero().squeeze(1)
+        rows = dict.fromkeys(DETECTION_COLUMNS, detections)
+        rows |= dict.fromkeys(GROUND_TRUTH_COLUMNS, objects)
+        columns = {name: getattr(self, name).index_select(0, row) for name, row in rows.items()}
+        for name in ("image", "ground_truth_image"):
+            columns[name] = new_row.index_select(0, columns[name])
+        ids = self.image_ids
+        if ids is not None:
+            kept = keep.nonzero().squeeze(1).tolist()
+            ids = tuple(ids[row] for row in kept)  # type: ignore[assignment]
+        order = None if self.order is None else self.order.index_select(0, detections)
+        return replace(
+            self, image_ids=ids, order=order, image_sizes=self.image_sizes[keep], **columns
+        )
+
+
+TENSORS = tuple(f.name for f in fields(MatchRecords) if f.name not in ("image_ids", "order"))
+GROUND_TRUTH_COLUMNS = tuple(name for name in TENSORS if name.startswith("ground_truth_"))
+DETECTION_COLUMNS = ("image", "index", "label", "score", "true_positive", "ignored")
+
+
+def _cat_ids(parts: Sequence[MatchRecords]) -> Ids | None:
+    """Ids of all images; parts without images have no say."""
+    with_images = [part.image_ids for part in parts if part.num_images]
+    given = [ids for ids in with_images if ids is not None]
+    if len(given) not in (0, len(with_images)):
+        raise StateError(
+            "some images have an image_id and others have none",
+            remedy="give image_id in every target or in none",
+        )
+    kinds = {type(image_id) for ids in given for image_id in ids[:1]}
+    if len(kinds) > 1:
+        raise StateError("image ids are int in one place and str in another", remedy="use one kind")
+    return tuple(image_id for ids in given for image_id in ids) if given else None  # type: ignore[return-value]
+
+
+def _cat_order(parts: Sequence[MatchRecords]) -> Tensor | None:
+    """Order of all detections; parts without detections have no say."""
+    with_rows = [part.order for part in parts if part.image.shape[0]]
+    given = [order for order in with_rows if order is not None]
+    if len(given) not in (0, len(with_rows)):
+        raise StateError(
+            "some detections have an order and others have none",
+            remedy="give order in every prediction or in none",
+        )
+    return torch.cat(given) if given else None

@@ -1,0 +1,210 @@
+"""What ``compute`` returns: frozen, named, on the CPU, in float64. NaN means undefined.
+
+Axes are T (IoU thresholds), R (recall levels), K (classes), A (area ranges), M (limits of detections),
+each in the protocol's order.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .errors import InputError
+from .protocols import DetectionProtocol
+
+
+@dataclass(frozen=True, eq=False)
+class PrecisionRecallCurve:
+    """One entry per detection, by falling score; ignored detections repeat the entry before them.
+
+    Attributes:
+        recall, precision: [N] float64; NaN where the official quotient is 0/0.
+        scores: [N] as the detections came.
+    """
+
+    recall: Tensor
+    precision: Tensor
+    scores: Tensor
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DetectionResult:
+    """What every detection protocol gives.
+
+    Attributes:
+        protocol: the rules behind the numbers.
+        class_names: K names.
+        mean_average_precision: the protocol's mean over classes, a fraction.
+        average_precision: [K] float64, mean over the IoU thresholds.
+        num_classes_averaged: how many classes the mean runs over.
+        num_positives: [K] int64, objects that count (first area range).
+        true_positives, false_positives: [T, K] int64 (first area range, largest limit).
+        num_images, num_detections: of all that was evaluated.
+    """
+
+    protocol: DetectionProtocol
+    class_names: tuple[str, ...]
+    mean_average_precision: float
+    average_precision: Tensor
+    num_classes_averaged: int
+    num_positives: Tensor
+    true_positives: Tensor
+    false_positives: Tensor
+    num_images: int
+    num_detections: int
+
+    @property
+    def headline(self) -> float:
+        """The number that the protocol publishes."""
+        return self.mean_average_precision
+
+    def to_dict(self) -> dict[str, float]:
+        """Flat numbers for a logger; undefined is NaN."""
+        return self._summary() | {
+            f"AP/{name}": value
+            for name, value in zip(self.class_names, self.average_precision.tolist(), strict=True)
+        }
+
+    def to_json(self) -> str:
+        """:meth:`to_dict` as JSON text; undefined is ``null``."""
+        values = self.to_dict().items()
+        return json.dumps({k: None if math.isnan(v) else v for k, v in values}, indent=2)
+
+    def _summary(self) -> dict[str, float]:
+        return {"mAP": self.mean_average_precision}
+
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"{key}={value:.4f}" for key, value in self._summary().items())
+        return f"{type(self).__name__}({self.protocol.title}: {numbers})"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class VocDetectionResult(DetectionResult):
+    """Result of the PASCAL VOC protocols.
+
+    Attributes:
+        average_precision_by_threshold: [T, K] float64.
+        curves: ``curves[t][k]``, the whole precision-recall curve.
+    """
+
+    average_precision_by_threshold: Tensor
+    curves: tuple[tuple[PrecisionRecallCurve, ...], ...]
+
+    def _summary(self) -> dict[str, float]:
+        summary = {"mAP": self.mean_average_precision}
+        thresholds = self.protocol.iou_thresholds
+        if len(thresholds) > 1:
+            rows = self.average_precision_by_threshold[:, self.num_positives > 0]
+            for threshold, row in zip(thresholds, rows, strict=True):
+                summary[f"mAP@{threshold:g}"] = float(row.mean())
+        return summary
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class CocoDetectionResult(DetectionResult):
+    """Result of the COCO protocols: the arrays of pycocotools, NaN for its -1.
+
+    Attributes:
+        precision: [T, R, K, A, M] float64, interpolated at the recall levels.
+        recall: [T, K, A, M] float64, the largest recall reached.
+        scores: [T, R, K, A, M] float64, score at which each recall level is reached, 0 where not.
+        num_positives_by_area: [A, K] int64.
+    """
+
+    precision: Tensor
+    recall: Tensor
+    scores: Tensor
+    num_positives_by_area: Tensor
+
+    def mean_precision(
+        self,
+        *,
+        iou_threshold: float | None = None,
+        area: str | None = None,
+        max_detections: int | None = None,
+        class_name: str | None = None,
+    ) -> float:
+        """Average precision over the chosen part; defaults are all thresholds and classes, the
+        first area range, the largest limit. NaN where nothing is defined.
+
+        Raises:
+            InputError: if the protocol has no such threshold, area, limit or class.
+        """
+        return self._mean(self.precision, iou_threshold, area, max_detections, class_name)
+
+    def mean_recall(
+        self,
+        *,
+        iou_threshold: float | None = None,
+        area: str | None = None,
+        max_detections: int | None = None,
+        class_name: str | None = None,
+    ) -> float:
+        """Average recall over the chosen part; arguments as for :meth:`mean_precision`."""
+        return self._mean(self.recall, iou_threshold, area, max_detections, class_name)
+
+    def _mean(
+        self,
+        values: Tensor,
+        iou_threshold: float | None,
+        area: str | None,
+        max_detections: int | None,
+        class_name: str | None,
+    ) -> float:
+        rules = self.protocol
+        limits = rules.max_detections or (None,)
+        names = tuple(entry.name for entry in rules.area_ranges)
+        part = values[..., 0 if area is None else _place("area", area, names), :]
+        limit = -1 if max_detections is None else _place("max_detections", max_detections, limits)
+        part = part[..., limit]
+        if class_name is not None:
+            k = _place("class_name", class_name, self.class_names)
+            part = part[..., k : k + 1]
+        if iou_threshold is not None:
+            t = _place("iou_threshold", iou_threshold, rules.iou_thresholds)
+            part = part[t : t + 1]
+        return mean_of_defined(part)
+
+    def _summary(self) -> dict[str, float]:
+        rules = self.protocol
+        summary = {"AP": self.mean_average_precision}
+        for threshold in (0.5, 0.75):
+            known = threshold in rules.iou_thresholds
+            value = self.mean_precision(iou_threshold=threshold) if known else math.nan
+            summary[f"AP{round(100 * threshold)}"] = value
+        areas = [entry.name for entry in rules.area_ranges[1:]]
+        short = {"small": "s", "medium": "m", "large": "l"}
+        suffixes = [short.get(name, f"_{name}") for name in areas]
+        for name, suffix in zip(areas, suffixes, strict=True):
+            summary[f"AP{suffix}"] = self.mean_precision(area=name)
+        for limit in rules.max_detections:
+            summary[f"AR{limit}"] = self.mean_recall(max_detections=limit)
+        for name, suffix in zip(areas, suffixes, strict=True):
+            summary[f"AR{suffix}"] = self.mean_recall(area=name)
+        return summary
+
+
+def _place(argument: str, wanted: object, known: tuple[object, ...]) -> int:
+    if wanted not in known:
+        raise InputError(
+            f"the protocol has no {argument} {wanted!r}",
+            remedy=f"it has {', '.join(map(str, known))}",
+        )
+    return known.index(wanted)
+
+
+def mean_of_defined(values: Tensor) -> float:
+    """Mean of the entries that are not NaN, added as NumPy adds a flat array; NaN if none."""
+    flat = np.ascontiguousarray(values.numpy()).ravel()
+    defined = flat[~np.isnan(flat)]
+    return float(np.mean(defined)) if defined.size else math.nan
+
+
+def as_tensor(values: object) -> Tensor:
+    """A NumPy array or nested lists of numbers as a CPU tensor of the same precision."""
+    return torch.from_numpy(np.ascontiguousarray(values))
