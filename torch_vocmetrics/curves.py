@@ -143,8 +143,8 @@ def _with_first_scores(scores: Tensor, ranking: Ranking, levels: Tensor) -> Tens
 class _ActiveCount:
     """How many detections are not ignored, up to a row of its class.
 
-    One cumulative sum serves all thresholds of an area range: most rows are ignored at all thresholds
-    or at none, and the others are few enough to be counted apart.
+    One cumulative sum serves all thresholds of an area range: most rows are ignored at all
+    thresholds or at none, and the others are few enough to be counted apart.
     """
 
     def __init__(self, ranking: Ranking, area: int) -> None:
@@ -157,7 +157,7 @@ class _ActiveCount:
         self._active = torch.nn.functional.pad(torch.cumsum(~ignored, dim=0), (1, 0))
 
     def up_to(self, rows: Tensor, label: Tensor, threshold: int) -> tuple[Tensor, Tensor]:
-        """Counts at ``rows`` of classes ``label``, themselves included, and [K] those of classes."""
+        """Counts at ``rows`` of classes ``label``, these included, and of whole classes [K]."""
         ranking = self._ranking
         place = ranking.lanes.place(self._area, threshold)
         off = self._partly[column(ranking.ignored.index_select(0, self._partly), place)]

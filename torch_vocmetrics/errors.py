@@ -13,9 +13,7 @@ class VocMetricsError(Exception):
         remedy: what to do about it.
     """
 
-    def __init__(
-        self, what: str, *, where: str = "", got: object = None, remedy: str = ""
-    ) -> None:
+    def __init__(self, what: str, *, where: str = "", got: object = None, remedy: str = "") -> None:
         self.what, self.where, self.got, self.remedy = what, where, got, remedy
         head = f"{where}: {what}" if where else what
         found = "" if got is None else f", got {got}"

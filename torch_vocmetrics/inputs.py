@@ -1,15 +1,15 @@
 """From per-image dicts to packed rows: shapes and dtypes at once, values by one fused check.
 
-Coordinates are pixels. Nothing is converted but the number type: float32 and float64 stay, half types
-widen to float32, integers to float64, all exactly.
+Coordinates are pixels. Nothing is converted but the number type: float32 and float64 stay, half
+types widen to float32, integers to float64, all exactly.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from torch import Tensor
 from .errors import InputError
 from .protocols import FLAGS
 from .ragged import Detections, GroundTruths
-from .records import Ids
+from .records import Ids, cat_ids
 
 Rows = Mapping[str, Any]
 
@@ -69,8 +69,8 @@ class Batch:
     Attributes:
         image_ids: one id an image, or None.
         image_sizes: [B, 2] int32 height and width on the CPU, -1 where unknown.
-        faults: 0-d int64 each, where the values of detections and ground truths break the rules; read
-            by :func:`fault_of`.
+        faults: 0-d int64 each, where the values of detections and ground truths break the rules;
+            read by :func:`fault_of`.
     """
 
     detections: Detections
@@ -78,6 +78,18 @@ class Batch:
     image_ids: Ids | None
     image_sizes: Tensor
     faults: tuple[Tensor, Tensor]
+
+    @classmethod
+    def cat(cls, parts: Sequence[Self]) -> Self:
+        """One batch of all images; faults are not carried over, so read them first."""
+        none = torch.tensor(_NO_FAULT)
+        return cls(
+            Detections.cat([part.detections for part in parts]),
+            GroundTruths.cat([part.ground_truths for part in parts]),
+            cat_ids([part.image_ids for part in parts]),
+            torch.cat([part.image_sizes for part in parts]),
+            (none, none),
+        )
 
 
 def pack(
@@ -89,7 +101,7 @@ def pack(
     """Check shapes and types of a batch and pack it.
 
     Args:
-        predictions: per image ``boxes`` [N, 4], ``scores`` [N], ``labels`` [N], maybe ``order`` [N].
+        predictions: per image ``boxes`` [N, 4], ``scores``, ``labels`` [N], maybe ``order`` [N].
         targets: per image ``boxes`` [M, 4], ``labels`` [M], maybe ``difficult``, ``iscrowd``,
             ``ignore``, ``area`` [M], ``image_id``, ``image_size``.
         device: where the rows go; None for the device of the first predicted boxes.
@@ -117,17 +129,19 @@ def pack(
 
 def fault_of(batch: Batch) -> InputError | None:
     """The error that the values of a batch deserve, or None. Reads the device."""
-    sides = (("prediction", batch.detections), ("target", batch.ground_truths))
+    sides: list[tuple[str, Detections | GroundTruths]] = [
+        ("prediction", batch.detections),
+        ("target", batch.ground_truths),
+    ]
     for fault, (side, rows) in zip(batch.faults, sides, strict=True):
         code = int(fault)
         if code == _NO_FAULT:
             continue
-        row, kind = divmod(code, len(FAULTS))
-        image = 0
+        packed, kind = divmod(code, len(FAULTS))
+        image, row = 0, packed
         while row >= rows.counts[image]:
             row -= rows.counts[image]
             image += 1
-        packed = code // len(FAULTS)
         got, remedy = _explain(kind, rows, packed)
         name = "" if batch.image_ids is None else f" (image_id {batch.image_ids[image]!r})"
         return InputError(
@@ -169,9 +183,7 @@ def _check_sequences(predictions: Sequence[Rows], targets: Sequence[Rows]) -> No
         )
 
 
-def _check_keys(
-    rows: Rows, known: tuple[str, ...], required: tuple[str, ...], where: str
-) -> None:
+def _check_keys(rows: Rows, known: tuple[str, ...], required: tuple[str, ...], where: str) -> None:
     """Required keys must be there, and no known key may hide under a near name."""
     for key in known:
         if key in rows:
@@ -191,123 +203,146 @@ def _check_keys(
 def _pack_detections(
     predictions: Sequence[Rows], rules: InputRules, device: torch.device | None
 ) -> Detections:
-    boxes, counts = _boxes(predictions, "prediction", device)
-    device = boxes.device
-    scores = _column(predictions, "scores", counts, "prediction", device, _floating)
-    labels = _column(predictions, "labels", counts, "prediction", device, _integers)
+    side = _Side(predictions, "prediction", device)
+    scores = side.column("scores", _FLOATING)
+    labels = side.column("labels", _INTEGERS)
     order = None
-    with_rows = [rows for rows, count in zip(predictions, counts, strict=True) if count]
+    with_rows = [rows for rows, count in zip(predictions, side.counts, strict=True) if count]
     ordered = sum("order" in rows for rows in with_rows)
     if ordered:
         if ordered < len(with_rows):
             raise InputError(
                 "key 'order' is given for some images only", remedy="give it in all or in none"
             )
-        every = [{"order": (), **rows} for rows in predictions]
-        order = _column(every, "order", counts, "prediction", device, _integers)
+        order = side.column("order", _INTEGERS, missing=0)
     return Detections(
-        counts, boxes, scores, _class_index(labels, rules), order, rules.box_format
+        side.counts, side.boxes, scores, _class_index(labels, rules), order, rules.box_format
     )
 
 
 def _pack_ground_truths(
     targets: Sequence[Rows], rules: InputRules, device: torch.device
 ) -> GroundTruths:
-    boxes, counts = _boxes(targets, "target", device)
-    labels = _column(targets, "labels", counts, "target", device, _integers)
-    flags = torch.zeros(sum(counts), dtype=torch.uint8, device=device)
+    side = _Side(targets, "target", device)
+    labels = side.column("labels", _INTEGERS)
+    flags = torch.zeros(sum(side.counts), dtype=torch.uint8, device=device)
     for bit, key in enumerate(FLAGS):
         if any(key in rows for rows in targets):
-            column = _column(targets, key, counts, "target", device, _flag, missing=0)
-            flags = flags | (column.to(torch.uint8) << bit)
+            flags = flags | side.column(key, _FLAG, missing=0) << bit
     if any("area" in rows for rows in targets):
-        area = _column(targets, "area", counts, "target", device, _floating, missing=torch.nan)
+        area = side.column("area", _FLOATING, missing=torch.nan).double()
     else:
-        area = torch.full((sum(counts),), torch.nan, device=device)
+        area = torch.full_like(labels, torch.nan, dtype=torch.float64)
     return GroundTruths(
-        counts, boxes, _class_index(labels, rules), flags, area.double(), rules.box_format
+        side.counts, side.boxes, _class_index(labels, rules), flags, area, rules.box_format
     )
 
 
-def _tensor(value: object, where: str) -> Tensor:
-    if isinstance(value, Tensor):
-        return value.detach()
-    try:
-        return torch.as_tensor(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError("must be a tensor of numbers", where=where, got=f"{error}") from None
+class _Kind(NamedTuple):
+    """A kind of number: how to convert a tensor (None: impossible), and words for the error."""
+
+    convert: Callable[[Tensor], Tensor | None]
+    nothing: Tensor
+    expected: str
+    remedy: str
 
 
-def _boxes(
-    images: Sequence[Rows], side: str, device: torch.device | None
-) -> tuple[Tensor, tuple[int, ...]]:
-    """All boxes [N, 4] on the device, and how many each image has."""
-    parts, counts = [], []
-    for image, rows in enumerate(images):
-        where = f"{side} {image}, key 'boxes'"
-        boxes = _tensor(rows["boxes"], where)
-        if boxes.numel() == 0 and boxes.shape[0:1] in ((), (0,)):
-            boxes = boxes.reshape(0, 4)
-        if boxes.dim() != 2 or boxes.shape[1] != 4:
-            raise InputError("must have shape [N, 4]", where=where, got=tuple(boxes.shape))
-        device = boxes.device if device is None else device
-        parts.append(_floating(boxes, where).to(device, non_blocking=True))
-        counts.append(boxes.shape[0])
-    if not parts:
-        return torch.zeros((0, 4), device=device or torch.device("cpu")), ()
-    return torch.cat(parts), tuple(counts)
-
-
-def _column(
-    images: Sequence[Rows],
-    key: str,
-    counts: tuple[int, ...],
-    side: str,
-    device: torch.device,
-    read: Any,
-    missing: float | None = None,
-) -> Tensor:
-    """One value per row, [N] on the device; images without the key get ``missing``."""
-    parts = [torch.zeros(0, device=device)] if not images else []
-    for image, (rows, count) in enumerate(zip(images, counts, strict=True)):
-        if missing is not None and key not in rows:
-            parts.append(torch.full((count,), missing, device=device))
-            continue
-        where = f"{side} {image}, key {key!r}"
-        values = _tensor(rows[key], where)
-        if values.shape != (count,) and not (count == 0 and values.numel() == 0):
-            raise InputError(
-                "must have one entry per box",
-                where=where,
-                got=f"shape {tuple(values.shape)} beside {count} boxes",
-            )
-        parts.append(read(values, where).reshape(count).to(device, non_blocking=True))
-    return torch.cat(parts)
-
-
-def _floating(values: Tensor, where: str) -> Tensor:
+def _to_floating(values: Tensor) -> Tensor | None:
     if values.dtype in (torch.float32, torch.float64):
         return values
-    if values.numel() == 0 or values.dtype in (torch.float16, torch.bfloat16):
+    if values.dtype in (torch.float16, torch.bfloat16):
         return values.to(torch.float32)
-    if values.dtype == torch.bool or values.is_complex():
-        raise InputError("must be numbers", where=where, got=values.dtype)
-    return values.to(torch.float64)
+    return None if values.dtype == torch.bool or values.is_complex() else values.to(torch.float64)
 
 
-def _integers(values: Tensor, where: str) -> Tensor:
-    whole = not (values.is_floating_point() or values.is_complex() or values.dtype == torch.bool)
-    if not whole and values.numel():
-        raise InputError(
-            "must be integers", where=where, got=values.dtype, remedy="convert with .long()"
-        )
-    return values.to(torch.int64)
+def _to_integers(values: Tensor) -> Tensor | None:
+    fractional = values.is_floating_point() or values.is_complex() or values.dtype == torch.bool
+    return None if fractional else values.to(torch.int64)
 
 
-def _flag(values: Tensor, where: str) -> Tensor:
-    if values.is_complex():
-        raise InputError("must be bool or 0 and 1", where=where, got=values.dtype)
-    return values != 0
+def _to_flag(values: Tensor) -> Tensor | None:
+    return None if values.is_complex() else (values != 0).to(torch.uint8)
+
+
+_NOTHING = torch.zeros(0)
+_FLOATING = _Kind(_to_floating, _NOTHING, "must be real numbers", "convert with .float()")
+_INTEGERS = _Kind(_to_integers, _NOTHING.long(), "must be integers", "convert with .long()")
+_FLAG = _Kind(_to_flag, _NOTHING.byte(), "must be bool, or 0 and 1", "convert with .bool()")
+
+
+class _Side:
+    """Predictions or targets of a batch: packs one key after the other on one device."""
+
+    def __init__(self, images: Sequence[Rows], name: str, device: torch.device | None) -> None:
+        self._images, self._name = images, name
+        parts = [self._boxes(image) for image in range(len(images))]
+        self._device = device or (parts[0].device if parts else torch.device("cpu"))
+        if self._device.type == "mps":  # it has no float64, in which overlaps are computed
+            self._device = torch.device("cpu")
+        self.counts = tuple(part.shape[0] for part in parts)
+        self.boxes = self._cat("boxes", parts, _FLOATING).reshape(-1, 4)
+
+    def column(self, key: str, kind: _Kind, *, missing: float | None = None) -> Tensor:
+        """One value per row, [N]; rows of images without the key get ``missing``."""
+        parts = []
+        for image, (rows, count) in enumerate(zip(self._images, self.counts, strict=True)):
+            if missing is not None and key not in rows:
+                parts.append(torch.full((count,), missing, device=self._device))
+                continue
+            values = self._tensor(image, key)
+            if values.shape != (count,) and (count or values.numel()):
+                raise InputError(
+                    "must have one entry per box",
+                    where=self._where(image, key),
+                    got=f"shape {tuple(values.shape)} beside {count} boxes",
+                )
+            parts.append(values)
+        return self._cat(key, parts, kind)
+
+    def _boxes(self, image: int) -> Tensor:
+        boxes = self._tensor(image, "boxes")
+        if boxes.shape in ((0,), (0, 4)):
+            return boxes.reshape(0, 4)
+        if boxes.dim() != 2 or boxes.shape[1] != 4:
+            raise InputError(
+                "must have shape [N, 4]", where=self._where(image, "boxes"), got=tuple(boxes.shape)
+            )
+        return boxes
+
+    def _tensor(self, image: int, key: str) -> Tensor:
+        value = self._images[image][key]
+        if isinstance(value, Tensor):
+            return value
+        try:
+            return torch.as_tensor(value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"must be a tensor of numbers ({error})", where=self._where(image, key)
+            ) from None
+
+    def _cat(self, key: str, parts: list[Tensor], kind: _Kind) -> Tensor:
+        """One tensor on the device; several number types are widened before they are mixed."""
+        if not any(part.numel() for part in parts):
+            return kind.nothing.to(self._device)
+        parts = [part for part in parts if part.numel()]
+        if len({part.dtype for part in parts}) > 1:
+            parts = [self._converted(key, part, kind) for part in parts]
+        packed = torch.cat([part.to(self._device, non_blocking=True) for part in parts])
+        return self._converted(key, packed, kind)
+
+    def _converted(self, key: str, values: Tensor, kind: _Kind) -> Tensor:
+        numbers = kind.convert(values)
+        if numbers is None:
+            raise InputError(
+                kind.expected,
+                where=f"{self._name}s, key {key!r}",
+                got=values.dtype,
+                remedy=kind.remedy,
+            )
+        return numbers
+
+    def _where(self, image: int, key: str) -> str:
+        return f"{self._name} {image}, key {key!r}"
 
 
 def _class_index(labels: Tensor, rules: InputRules) -> Tensor:
@@ -360,7 +395,7 @@ def _image_ids(targets: Sequence[Rows]) -> Ids | None:
     ids = [_image_id(value, image) for image, value in enumerate(given)]
     if len({type(entry) for entry in ids}) > 1:
         raise InputError("image ids must be all int or all str", where="targets")
-    return tuple(ids)  # type: ignore[return-value]
+    return tuple(ids)
 
 
 def _image_id(value: object, image: int) -> int | str:

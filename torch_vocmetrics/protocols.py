@@ -14,6 +14,7 @@ import json
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -50,8 +51,8 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _number(value: object) -> str | None:
-    return None if _is_number(value) and value == value else "must be a number"
+def _number(value: Any) -> str | None:
+    return None if _is_number(value) and not np.isnan(value) else "must be a number"
 
 
 def _ascending(lower: float, upper: float, *, least: int) -> Check:
@@ -60,19 +61,18 @@ def _ascending(lower: float, upper: float, *, least: int) -> Check:
         if not isinstance(values, tuple) or not all(_is_number(value) for value in values):
             return expected
         inside = all(lower <= value <= upper for value in values)
-        rising = all(a < b for a, b in zip(values, values[1:], strict=False))
+        rising = all(a < b for a, b in pairwise(values))
         return None if inside and rising and len(values) >= least else expected
 
     return check
 
 
 def _limits(values: object) -> str | None:
-    whole = isinstance(values, tuple) and all(
-        isinstance(value, int) and not isinstance(value, bool) and value > 0 for value in values
-    )
-    if whole and len(set(values)) == len(values):  # type: ignore[arg-type]
-        return None
-    return "must be distinct positive integers (none: no limit)"
+    expected = "must be distinct positive integers (none: no limit)"
+    if not isinstance(values, tuple) or len(set(values)) < len(values):
+        return expected
+    whole = (isinstance(value, int) and not isinstance(value, bool) for value in values)
+    return None if all(whole) and all(value > 0 for value in values) else expected
 
 
 def _flags(values: object) -> str | None:
@@ -116,7 +116,7 @@ def _read_tuple(value: object) -> object:
 class DetectionProtocol:
     """The rules of one detection benchmark; every field is a key of its TOML file.
 
-    A variant is ``dataclasses.replace(load_protocol("detection/coco2017"), max_detections=(300,))``:
+    A variant is ``dataclasses.replace(load_protocol("detection/coco2017"), max_detections=(9,))``:
     the rules are checked again and the fingerprint changes with them.
 
     Raises:
@@ -141,9 +141,7 @@ class DetectionProtocol:
     equal_overlaps: str = _rule("matching", _one_of("first", "last"))
     max_detections: tuple[int, ...] = _rule("matching", _limits, _read_tuple)
     interpolation: str = _rule("average", _one_of("eleven_point", "all_points", "recall_grid"))
-    recall_levels: tuple[float, ...] = _rule(
-        "average", _ascending(0.0, 1.1, least=0), _read_levels
-    )
+    recall_levels: tuple[float, ...] = _rule("average", _ascending(0.0, 1.1, least=0), _read_levels)
     precision_epsilon: float = _rule("average", _number)
     mean_over: str = _rule("average", _one_of("classes_with_positives", "defined_values"))
 
@@ -228,7 +226,7 @@ class ProtocolFile(NamedTuple):
             raise ProtocolError(
                 f"{len(mistakes)} mistakes: " + "; ".join(mistakes), where=str(path)
             )
-        return cls(str(task), tuple(names), str(title), rules, sources)  # type: ignore[arg-type]
+        return cls(str(task), tuple(names), str(title), rules, sources)
 
     def protocol(self, name: str) -> DetectionProtocol:
         """The protocol under one of the file's names."""

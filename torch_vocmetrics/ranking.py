@@ -1,8 +1,8 @@
 """Canonical order: repeated images dropped, detections of a class by falling score over all images.
 
-Ties fall by image position, then by place in the image. The position is the place of an image's id in
-sorted order, or the order of arrival where no ids were given; an explicit ``order`` overrides both.
-With ids the ranking is therefore the same for every batch split, shard and merge order.
+Ties fall by image position, then by place in the image. The position is the place of an image's id
+in sorted order, or the order of arrival where no ids were given; an explicit ``order`` overrides
+both. With ids the ranking is therefore the same for every batch split, shard and merge order.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _tie_order(records: MatchRecords) -> Tensor | None:
     ids = records.image_ids
     if ids is None or records.order is not None:
         return None
-    by_id = sorted(range(len(ids)), key=ids.__getitem__)
+    by_id = [row for _, row in sorted(zip(ids, range(len(ids)), strict=True))]
     if by_id == list(range(len(ids))):
         return None
     position = torch.empty(len(ids), dtype=torch.int64)
@@ -126,7 +126,7 @@ def without_repeats(records: MatchRecords) -> MatchRecords:
     ids = records.image_ids
     if ids is None or len(set(ids)) == len(ids):
         return records
-    first: dict[int | str, int] = {}
+    first: dict[object, int] = {}
     copies = [(row, first[i]) for row, i in enumerate(ids) if first.setdefault(i, row) != row]
     objects = _Rows(records, "ground_truth_image", ("label", "area", "counted"), "ground_truth_")
     detections = _Rows(records, "image", ("label", "score", "true_positive", "ignored"), "")

@@ -1,8 +1,9 @@
 """Match records: three flat tables, the only state of a detection metric.
 
-Every number that can be asked of a matched data set is read off these tables without matching again.
-Rows of an image stand together, images in the order in which they came; inside an image detections are
-ordered by class, falling score, then place, so that a limit of detections is a prefix.
+Every number that can be asked of a matched data set is read off these tables without matching
+again. Rows of an image stand together, images in the order in which they came; inside an image
+detections are ordered by class, falling score, then place, so that a limit of detections is a
+prefix.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from .errors import StateError
 
-Ids = tuple[int, ...] | tuple[str, ...]
+Ids = tuple[int | str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +100,12 @@ class MatchRecords:
         for part in parts:
             shifted.append(part._shifted(images))
             images += part.num_images
-        columns = {
-            name: torch.cat([getattr(part, name) for part in shifted]) for name in TENSORS
-        }
-        return cls(image_ids=_cat_ids(parts), order=_cat_order(parts), **columns)
+        columns = {name: torch.cat([getattr(part, name) for part in shifted]) for name in TENSORS}
+        return cls(
+            image_ids=cat_ids([part.image_ids for part in parts if part.num_images]),
+            order=_cat_order(parts),
+            **columns,
+        )
 
     def _shifted(self, images: int) -> Self:
         return replace(
@@ -128,7 +131,7 @@ class MatchRecords:
         ids = self.image_ids
         if ids is not None:
             kept = keep.nonzero().squeeze(1).tolist()
-            ids = tuple(ids[row] for row in kept)  # type: ignore[assignment]
+            ids = tuple(ids[row] for row in kept)
         order = None if self.order is None else self.order.index_select(0, detections)
         return replace(
             self, image_ids=ids, order=order, image_sizes=self.image_sizes[keep], **columns
@@ -140,19 +143,21 @@ GROUND_TRUTH_COLUMNS = tuple(name for name in TENSORS if name.startswith("ground
 DETECTION_COLUMNS = ("image", "index", "label", "score", "true_positive", "ignored")
 
 
-def _cat_ids(parts: Sequence[MatchRecords]) -> Ids | None:
-    """Ids of all images; parts without images have no say."""
-    with_images = [part.image_ids for part in parts if part.num_images]
-    given = [ids for ids in with_images if ids is not None]
-    if len(given) not in (0, len(with_images)):
+def cat_ids(parts: Sequence[Ids | None]) -> Ids | None:
+    """Ids of all images, from parts that hold images.
+
+    Raises:
+        StateError: if only some parts have ids, or they are of two kinds.
+    """
+    given = [ids for ids in parts if ids is not None]
+    if len(given) not in (0, len(parts)):
         raise StateError(
             "some images have an image_id and others have none",
             remedy="give image_id in every target or in none",
         )
-    kinds = {type(image_id) for ids in given for image_id in ids[:1]}
-    if len(kinds) > 1:
+    if len({type(ids[0]) for ids in given}) > 1:
         raise StateError("image ids are int in one place and str in another", remedy="use one kind")
-    return tuple(image_id for ids in given for image_id in ids) if given else None  # type: ignore[return-value]
+    return tuple(image_id for ids in given for image_id in ids) if given else None
 
 
 def _cat_order(parts: Sequence[MatchRecords]) -> Tensor | None:

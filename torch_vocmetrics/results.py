@@ -1,7 +1,7 @@
 """What ``compute`` returns: frozen, named, on the CPU, in float64. NaN means undefined.
 
-Axes are T (IoU thresholds), R (recall levels), K (classes), A (area ranges), M (limits of detections),
-each in the protocol's order.
+Axes are T (IoU thresholds), R (recall levels), K (classes), A (area ranges), M (limits of
+detections), each in the protocol's order.
 """
 
 from __future__ import annotations

@@ -55,9 +55,7 @@ def _voc_result(
                     if protocol.interpolation == "all_points"
                     else eleven_point(recall, precision, protocol.recall_levels)
                 )
-            row.append(
-                PrecisionRecallCurve(as_tensor(recall), as_tensor(precision), scores[part])
-            )
+            row.append(PrecisionRecallCurve(as_tensor(recall), as_tensor(precision), scores[part]))
         curves.append(tuple(row))
     by_class = np.array([running_sum(precisions[:, k]) / T for k in range(K)])
     return VocDetectionResult(

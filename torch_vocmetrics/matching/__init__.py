@@ -48,9 +48,7 @@ def match_images(
     inclusive = protocol.coordinates == "inclusive_pixels"
     object_image = image_of_row(ground_truths.counts, device)
     object_boxes = box_columns(ground_truths.boxes, ground_truths.box_format, inclusive=inclusive)
-    object_area = torch.where(
-        ground_truths.area.isnan(), object_boxes.area, ground_truths.area
-    )
+    object_area = torch.where(ground_truths.area.isnan(), object_boxes.area, ground_truths.area)
     group = image_of_row(detections.counts, device) * num_classes + detections.labels
     chosen = _ranked(protocol, group, detections)
     group = group.index_select(0, chosen)

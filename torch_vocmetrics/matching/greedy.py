@@ -1,9 +1,9 @@
 """The one matcher: detections claim objects greedily, in every lane at once.
 
-It knows bits and an order of preference, no boxes, scores or protocols. A detection goes through its
-pairs, first those whose object counts, then those whose object is ignored, each by falling overlap. In
-the lanes that a pair offers, that the detection has left, and in which the object is not used up, it
-claims the object; lanes without a claim stay unmatched.
+It knows bits and an order of preference, no boxes, scores or protocols. A detection goes through
+its pairs, first those whose object counts, then those whose object is ignored, each by falling
+overlap. In the lanes that a pair offers, that the detection has left, and in which the object is
+not used up, it claims the object; lanes without a claim stay unmatched.
 """
 
 from __future__ import annotations
@@ -121,9 +121,7 @@ def _match_word(
     return positive, ignored | (out_of_range & ~(positive | ignored))
 
 
-def _claim_alone(
-    pairs: Candidates, exclusive: Tensor, positive: Tensor, ignored: Tensor
-) -> None:
+def _claim_alone(pairs: Candidates, exclusive: Tensor, positive: Tensor, ignored: Tensor) -> None:
     """Closed form for detections with one candidate: what came before on the object is an OR."""
     pairs = pairs.rows(torch.argsort(pairs.ground_truth, stable=True))
     offered = pairs.counted | pairs.ignored
@@ -201,10 +199,10 @@ def _claim_in_turn(
         return
     offers = offers.rows(torch.argsort(step, stable=True))
     sizes = torch.zeros(steps, dtype=torch.int64, device=step.device)
-    sizes = sizes.index_add(0, step, torch.ones_like(step)).tolist()
+    sizes = sizes.index_add(0, step, torch.ones_like(step))
     remaining, taken = torch.full_like(positive, -1), torch.zeros_like(exclusive)
     for detection, ground_truth, bits, counts in zip(
-        *(column.split(sizes) for column in offers), strict=True
+        *(torch.split(column, sizes.tolist()) for column in offers), strict=True
     ):
         left, used = remaining.index_select(0, detection), taken.index_select(0, ground_truth)
         claim = _claim(left, bits, used)

@@ -1,7 +1,7 @@
 """Lanes: each pair of a subset (area range) and an IoU threshold is one bit of an int64 word.
 
-All lanes are matched in one pass; 63 of them fit a word, so that words are never negative. Columns of
-bits are [N, words].
+All lanes are matched in one pass; 63 of them fit a word, so that words are never negative. Columns
+of bits are [N, words].
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-
+"""Stateful metrics: the shells around packing, matching and averaging."""

@@ -13,8 +13,8 @@ from ..errors import StateError
 class Metric(ABC):
     """A plain object that accumulates batches; ``copy.deepcopy`` and ``pickle`` copy it.
 
-    Methods are not wrapped, nothing is cached and there is no ``forward``. A failed ``update`` leaves
-    the state as it was.
+    Methods are not wrapped, nothing is cached and there is no ``forward``. A failed ``update``
+    leaves the state as it was.
     """
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """Average precision of object detection: PASCAL VOC of every year, and COCO.
 
-Boxes are pixels. VOC's boxes include their last pixel (x2 - x1 + 1) and may be inverted, which match
-nothing; COCO's are continuous. Differences to the official tools, each with its effect:
+Boxes are pixels. VOC's boxes include their last pixel (x2 - x1 + 1) and may be inverted, which
+match nothing; COCO's are continuous. Differences to the official tools, each with its effect:
 
 * the mean over VOC classes is ours (the development kit has none): over classes with positives;
 * COCO's AP uses the largest of ``max_detections`` where pycocotools prints -1 unless it is 100;
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Generic, TypeVar, cast, overload
 
 import torch
 
@@ -28,7 +29,10 @@ from .recorded import RecordMetric
 ProtocolLike = str | Path | DetectionProtocol
 
 
-class DetectionAP(RecordMetric):
+R_co = TypeVar("R_co", covariant=True)
+
+
+class DetectionAP(RecordMetric, Generic[R_co]):
     """Average precision of detections, over any number of batches.
 
     Args:
@@ -55,6 +59,28 @@ class DetectionAP(RecordMetric):
         (1.0, [0.0, 1.0000000000000002])
     """
 
+    @overload
+    def __init__(
+        self: DetectionAP[DetectionResult],
+        protocol: ProtocolLike,
+        *,
+        num_classes: int | None = ...,
+        class_names: Sequence[str] | None = ...,
+        label_ids: Sequence[int] | None = ...,
+        box_format: str = ...,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: DetectionAP[dict[str, DetectionResult]],
+        protocol: Sequence[ProtocolLike],
+        *,
+        num_classes: int | None = ...,
+        class_names: Sequence[str] | None = ...,
+        label_ids: Sequence[int] | None = ...,
+        box_format: str = ...,
+    ) -> None: ...
+
     def __init__(
         self,
         protocol: ProtocolLike | Sequence[ProtocolLike],
@@ -78,7 +104,7 @@ class DetectionAP(RecordMetric):
             raise InputError("must be one protocol or several of distinct names", got=names)
 
     @torch.no_grad()
-    def compute(self, *, sync: bool = True) -> DetectionResult | dict[str, DetectionResult]:  # type: ignore[override]
+    def compute(self, *, sync: bool = True) -> R_co:
         """A collective in a process group: the result over everything since ``reset``.
 
         Args:
@@ -97,7 +123,7 @@ class DetectionAP(RecordMetric):
         for protocol, records in zip(self.protocols, self._unrepeated_records(), strict=True):
             ranking = rank(records, Lanes.of(protocol), len(self.class_names))
             results[protocol.name] = detection_result(protocol, ranking, self.class_names)
-        return results[self.protocols[0].name] if self._single else results
+        return cast(R_co, results[self.protocols[0].name] if self._single else results)
 
 
 def _load(protocol: ProtocolLike) -> DetectionProtocol:

@@ -13,14 +13,14 @@ from ..inputs import Batch, InputRules, Rows, fault_of, pack
 from ..matching import match_images
 from ..matching.lanes import Lanes
 from ..protocols import DetectionProtocol
-from ..ragged import BOX_FORMATS, Detections, GroundTruths
+from ..ragged import BOX_FORMATS
 from ..ranking import without_repeats
 from ..records import TENSORS, MatchRecords
 from .base import Metric
 
-CHUNK_DETECTIONS = 2**16
+CHUNK_ROWS = 2**16
 CHUNK_PAIRS = 2**22
-"""A chunk is matched when it holds so many detections, or so many pairs by the bound of shapes."""
+"""A chunk is matched when it holds so many rows, or so many pairs by the bound of shapes."""
 
 STATE_SCHEMA = 1
 
@@ -57,6 +57,7 @@ class RecordMetric(Metric):
     def _clear(self) -> None:
         self._device: torch.device | None = None
         self._pending: list[Batch] = []
+        self._pending_rows = self._pending_pairs = 0
         self._parts: list[list[MatchRecords]] = [[] for _ in self.protocols]
         self._fault: InputError | None = None
         self._updated = False
@@ -67,14 +68,15 @@ class RecordMetric(Metric):
 
         Args:
             predictions: per image a dict of ``boxes`` [N, 4] in pixels, ``scores`` [N], ``labels``
-                [N], and maybe ``order`` [N] int64, which breaks ties of score (the line of a results
-                file) in place of image and row.
+                [N], and maybe ``order`` [N] int64, which breaks ties of score (the line of a
+                results file) in place of image and row.
             targets: per image a dict of ``boxes`` [M, 4], ``labels`` [M], and maybe ``difficult``,
                 ``iscrowd``, ``ignore`` [M], ``area`` [M] in square pixels (default: the box's own),
                 ``image_id`` (int or str), ``image_size`` (height, width).
 
-        Work happens on the device of the first predicted boxes; targets may be on the CPU. Values are
-        checked at once on the CPU; on other devices by ``compute``, so that ``update`` need not wait.
+        Work happens on the device of the first predicted boxes; targets may be on the CPU. Values
+        are checked at once on the CPU; on other devices by ``compute``, so that ``update`` need not
+        wait.
 
         Raises:
             InputError: naming image, key and remedy; the state is then as it was.
@@ -88,7 +90,10 @@ class RecordMetric(Metric):
         if batch.detections.counts:
             self._device = device
             self._pending.append(batch)
-        if self._pending_is_full():
+            counts = list(zip(batch.detections.counts, batch.ground_truths.counts, strict=True))
+            self._pending_rows += sum(n + m + 1 for n, m in counts)
+            self._pending_pairs += sum(n * m for n, m in counts)
+        if self._pending_rows >= CHUNK_ROWS or self._pending_pairs >= CHUNK_PAIRS:
             self._flush()
         return self
 
@@ -147,9 +152,7 @@ class RecordMetric(Metric):
                 part.check()
             updated = bool(state["updated"])
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise StateError(
-                f"the state is damaged: {error!r}", where="load_state_dict"
-            ) from None
+            raise StateError(f"the state is damaged: {error!r}", where="load_state_dict") from None
         self._replace(records, records[0].score.device if updated else None, updated)
         return self
 
@@ -201,37 +204,26 @@ class RecordMetric(Metric):
 
     def _flush(self) -> None:
         """Match what is pending and drop its boxes."""
-        if not self._pending:
+        pending, self._pending = self._pending, []
+        self._pending_rows = self._pending_pairs = 0
+        if not pending:
             return
-        faults = [fault for batch in self._pending if (fault := fault_of(batch)) is not None]
+        faults = [fault for batch in pending if (fault := fault_of(batch)) is not None]
         if faults:
             self._fault = self._fault or faults[0]
-            self._pending = []
             return
-        detections = Detections.cat([batch.detections for batch in self._pending])
-        ground_truths = GroundTruths.cat([batch.ground_truths for batch in self._pending])
-        ids = [batch.image_ids for batch in self._pending if batch.image_ids is not None]
-        sizes = torch.cat([batch.image_sizes for batch in self._pending])
+        chunk = Batch.cat(pending)
         for protocol, parts in zip(self.protocols, self._parts, strict=True):
             parts.append(
                 match_images(
                     protocol,
-                    detections,
-                    ground_truths,
+                    chunk.detections,
+                    chunk.ground_truths,
                     num_classes=len(self.class_names),
-                    image_ids=tuple(i for part in ids for i in part) if ids else None,  # type: ignore[arg-type]
-                    image_sizes=sizes.to(detections.boxes.device),
+                    image_ids=chunk.image_ids,
+                    image_sizes=chunk.image_sizes.to(chunk.detections.boxes.device),
                 )
             )
-        self._pending = []
-
-    def _pending_is_full(self) -> bool:
-        detections = pairs = 0
-        for batch in self._pending:
-            detections += batch.detections.boxes.shape[0]
-            counts = zip(batch.detections.counts, batch.ground_truths.counts, strict=True)
-            pairs += sum(n * m for n, m in counts)
-        return detections >= CHUNK_DETECTIONS or pairs >= CHUNK_PAIRS
 
     def _check_conventions(self, batch: Batch) -> None:
         """Image ids and ``order`` must be given always or never."""

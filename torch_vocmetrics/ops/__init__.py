@@ -1,1 +1,1 @@
-
+"""Operations on tensors that know no protocol."""

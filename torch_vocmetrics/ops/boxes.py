@@ -1,8 +1,8 @@
 """Areas and overlaps of pairs of boxes, in float64 and in the operation order of the official code.
 
-Boxes stay in the format in which they came: ``xywh`` has its area from w * h and its far corner from
-x + w, ``xyxy`` its width from x2 - x1. A conversion there and back would change decisions at exact
-thresholds. ``inclusive`` adds the pixel that VOC's boxes include (x2 - x1 + 1).
+Boxes stay in the format in which they came: ``xywh`` has its area from w * h and its far corner
+from x + w, ``xyxy`` its width from x2 - x1. A conversion there and back would change decisions at
+exact thresholds. ``inclusive`` adds the pixel that VOC's boxes include (x2 - x1 + 1).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def pair_intersections(first: BoxColumns, second: BoxColumns, *, inclusive: bool
 
 
 def intersection_over_union(intersection: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """[P] ``i / (a + b - i)``, as bbIou of pycocotools and VOCevaldet.m write it; 0 where i is 0."""
+    """[P] ``i / (a + b - i)``, as pycocotools' bbIou and VOCevaldet.m write it; 0 where i is 0."""
     return torch.where(intersection > 0, intersection / (first + second - intersection), 0.0)
 
 
