@@ -1,0 +1,136 @@
+"""Every shipped protocol file loads, names its sources, and holds what it must."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from torch_vocmetrics import ProtocolError, load_dataset, load_protocol, protocol_names
+from torch_vocmetrics.protocols import ProtocolFile, config_root, protocol_file
+
+FILES = sorted((config_root() / "protocols").glob("*/*.toml"))
+
+
+def test_all_files_were_found() -> None:
+    names = [name for path in FILES for name in tomllib.loads(path.read_text())["names"]]
+    assert len(FILES) == 8
+    assert len(names) == len(set(names)) == 16
+    assert sorted(names) == protocol_names("detection")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_each_file_is_complete_and_cited(path: Path) -> None:
+    entry = ProtocolFile.read(path)
+    assert entry.task == path.parent.name
+    assert entry.title
+    assert set(entry.sources) == set(entry.rules)
+    assert all(source.strip() for source in entry.sources.values())
+    for name in entry.names:
+        protocol = load_protocol(f"{entry.task}/{name}")
+        assert protocol.name == name
+        assert protocol.title == f"{entry.task}/{name}"
+        assert protocol.rules == entry.protocol(entry.names[0]).rules
+
+
+def test_equal_rules_are_one_file() -> None:
+    prints = [ProtocolFile.read(path).protocol("x").fingerprint for path in FILES]
+    assert len(set(prints)) == len(prints)
+
+
+def test_coco_numbers_are_float64_linspace() -> None:
+    coco = load_protocol("detection/coco2017")
+    assert list(coco.iou_thresholds) == np.linspace(0.5, 0.95, 10).tolist()
+    assert list(coco.recall_levels) == np.linspace(0.0, 1.0, 101).tolist()
+    assert coco.precision_epsilon == np.spacing(1)
+    assert coco.iou_threshold_ceiling == 1 - 1e-10
+
+
+def test_eleven_point_grids() -> None:
+    running = np.arange(0, 1.1, 0.1).tolist()
+    assert list(load_protocol("detection/voc2007").recall_levels) == running
+    tenths = [i / 10 for i in range(11)]
+    assert list(load_protocol("detection/voc2006_exact_tenths").recall_levels) == tenths
+    colon = list(load_protocol("detection/voc2009_matlab_colon").recall_levels)
+    assert [a != b for a, b in zip(colon, tenths, strict=True)].count(True) == 1
+    assert colon[3] == running[3] != tenths[3]
+
+
+def test_unknown_names_come_with_near_ones() -> None:
+    with pytest.raises(ProtocolError, match="near names: detection/voc2007"):
+        load_protocol("detection/voc_2007")
+
+
+def _broken(tmp_path: Path, *changes: tuple[str, str]) -> Path:
+    text = (config_root() / "protocols" / "detection" / "coco2017.toml").read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "own.toml"
+    path.write_text(text)
+    return path
+
+
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
+    path = _broken(
+        tmp_path,
+        ('comparison = ">="', 'comparison = "=>"'),
+        ('candidates = "all"\n', ""),
+        ("max_detections = [1, 10, 100]", "max_detection = [1, 10, 100]"),
+        ('["small", 0.0, 1024.0]', '["small", 1024.0, 0.0]'),
+        ('source = "pycocotools 2.0.11 cocoeval.py COCOeval.accumulate and summarize"', ""),
+    )
+    with pytest.raises(ProtocolError) as caught:
+        load_protocol(path)
+    text = str(caught.value)
+    for word in (
+        "own.toml",
+        "comparison must be one of >=, >",
+        "lacks candidates",
+        "unknown key 'max_detection' (did you mean max_detections?)",
+        "lacks max_detections",
+        "area_ranges must be",
+        "[average] names no source",
+    ):
+        assert word in text
+
+
+@pytest.mark.parametrize("text", ["", "schema = 1", "not toml at all ["])
+def test_files_that_are_no_protocol(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(text)
+    with pytest.raises(ProtocolError, match=r"own\.toml"):
+        load_protocol(path)
+
+
+def test_own_file_and_replace(tmp_path: Path) -> None:
+    own = load_protocol(_broken(tmp_path, ('"coco2017"', '"mine"')))
+    coco = load_protocol("detection/coco2017")
+    assert own.name == "mine"
+    assert own.fingerprint == coco.fingerprint
+    changed = dataclasses.replace(coco, max_detections=(300, 3))
+    assert changed.max_detections == (3, 300)
+    assert changed.fingerprint != coco.fingerprint
+    assert changed.title == "detection/coco2017 (own rules)"
+    with pytest.raises(ProtocolError, match="iou_thresholds must be ascending"):
+        dataclasses.replace(coco, iou_thresholds=(0.5, 1.5))
+    with pytest.raises(ProtocolError, match="recall_levels must not be empty"):
+        dataclasses.replace(coco, recall_levels=())
+
+
+def test_names_share_a_file_and_a_fingerprint() -> None:
+    prints = {load_protocol(f"detection/voc{year}").fingerprint for year in (2007, 2008, 2009)}
+    assert len(prints) == 1
+    assert protocol_file("detection/voc2008").names == ("voc2007", "voc2008", "voc2009")
+
+
+def test_datasets() -> None:
+    sizes = {name: len(load_dataset(name).class_names) for name in ("voc2006", "voc2007")}
+    assert sizes == {"voc2006": 10, "voc2007": 20}
+    coco = load_dataset("coco2017")
+    assert len(coco.class_names) == len(set(coco.label_ids)) == 80
+    with pytest.raises(ProtocolError, match="known: coco2017, voc2006, voc2007"):
+        load_dataset("coco")

@@ -1,0 +1,290 @@
+"""The life of a metric: update, compute, reset, merge, save, load, move, copy."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import io
+import math
+import pickle
+import warnings
+from typing import Any
+
+import pytest
+import torch
+
+from torch_vocmetrics import DetectionAP, StateError, VocMetricsWarning, load_protocol
+from torch_vocmetrics.metrics import recorded
+
+PROTOCOLS = ["voc2007", "voc2012", "coco2017"]
+
+
+def scene(seed: int, *, image_id: int | str | None = None, ties: bool = True) -> tuple[Any, Any]:
+    """A random image of two classes with crowded boxes and few distinct scores."""
+    rng = torch.Generator().manual_seed(seed)
+    n, m = (int(torch.randint(0, 12, (1,), generator=rng)) for _ in range(2))
+
+    def boxes(count: int) -> torch.Tensor:
+        corner = torch.randint(0, 20, (count, 2), generator=rng).float()
+        return torch.cat([corner, corner + torch.randint(4, 30, (count, 2), generator=rng)], 1)
+
+    scores = torch.randint(0, 5, (n,), generator=rng) / 4 if ties else torch.rand(n, generator=rng)
+    found = {
+        "boxes": boxes(n),
+        "scores": scores,
+        "labels": torch.randint(0, 2, (n,), generator=rng),
+    }
+    true = {
+        "boxes": boxes(m),
+        "labels": torch.randint(0, 2, (m,), generator=rng),
+        "difficult": torch.rand(m, generator=rng) < 0.2,
+        "iscrowd": torch.rand(m, generator=rng) < 0.2,
+    }
+    return found, true if image_id is None else true | {"image_id": image_id}
+
+
+def batch(seeds: range | list[int], **options: Any) -> tuple[list[Any], list[Any]]:
+    scenes = [scene(seed, image_id=seed if options.get("ids") else None) for seed in seeds]
+    return [found for found, _ in scenes], [true for _, true in scenes]
+
+
+def new() -> Any:
+    return DetectionAP(PROTOCOLS, class_names=["a", "b"])
+
+
+def bits(metric: Any) -> list[Any]:
+    """Everything that a metric computes, comparable by ==."""
+    values: list[Any] = []
+    for result in metric.compute().values():
+        values += [str(result.to_dict()), result.num_images, result.num_detections]
+        for field in dataclasses.fields(result):
+            value = getattr(result, field.name)
+            if isinstance(value, torch.Tensor):
+                values.append(str(value.tolist()))
+        for row in getattr(result, "curves", ()):
+            values += [
+                str((c.recall.tolist(), c.precision.tolist(), c.scores.tolist())) for c in row
+            ]
+    return values
+
+
+def test_update_returns_the_metric_and_compute_can_be_repeated() -> None:
+    metric = new()
+    assert metric.update(*batch(range(5))) is metric
+    first = bits(metric)
+    assert bits(metric) == first
+    metric.update(*batch(range(5, 9)))
+    assert bits(metric) != first
+    assert bits(metric) == bits(new().update(*batch(range(9))))
+
+
+def test_compute_before_update_is_undefined_and_warns() -> None:
+    with pytest.warns(VocMetricsWarning, match="before update"):
+        results = new().compute()
+    for result in results.values():
+        assert math.isnan(result.headline)
+        assert all(math.isnan(value) for value in result.to_dict().values())
+        assert result.num_positives.tolist() == [0, 0]
+        assert result.true_positives.sum() == result.false_positives.sum() == 0
+        assert result.num_images == result.num_detections == result.num_classes_averaged == 0
+        assert "null" in result.to_json()
+
+
+def test_reset_forgets_everything() -> None:
+    metric = new().update(*batch(range(4), ids=True))
+    metric.compute()
+    assert metric.reset() is metric
+    metric.update(*batch(range(4, 7)))
+    assert bits(metric) == bits(new().update(*batch(range(4, 7))))
+
+
+@pytest.mark.parametrize("ids", [False, True])
+def test_merge_adds_and_leaves_the_others_alone(ids: bool) -> None:
+    first, second, third = (
+        new().update(*batch(seeds, ids=ids)) for seeds in (range(3), range(3, 5), range(5, 9))
+    )
+    before = bits(second), bits(third)
+    assert first.merge(second, new(), third) is first
+    assert bits(first) == bits(new().update(*batch(range(9), ids=ids)))
+    assert (bits(second), bits(third)) == before
+    assert bits(new().merge(second)) == before[0]
+
+
+def test_merge_order_plays_no_part_with_ids() -> None:
+    parts = [new().update(*batch(seeds, ids=True)) for seeds in (range(3), range(3, 9))]
+    wanted = bits(new().update(*batch(range(9), ids=True)))
+    assert bits(copy.deepcopy(parts[1]).merge(parts[0])) == wanted
+    assert bits(new().update(*batch(list(range(9))[::-1], ids=True))) == wanted
+
+
+def test_merge_refuses_other_rules_and_loses_nothing() -> None:
+    metric = DetectionAP("voc2007", num_classes=2).update(*batch(range(3), ids=True))
+    before = metric.compute().to_dict()
+    others = [
+        DetectionAP("voc2012", num_classes=2),
+        DetectionAP("voc2007", num_classes=3),
+        DetectionAP(
+            dataclasses.replace(load_protocol("detection/voc2007"), comparison=">"), num_classes=2
+        ),
+    ]
+    for other in others:
+        with pytest.raises(StateError, match="merge: the states are of different"):
+            metric.merge(other)
+    with pytest.raises(StateError, match="some images have an image_id and others have none"):
+        metric.merge(DetectionAP("voc2007", num_classes=2).update(*batch(range(3, 5))))
+    assert metric.compute().to_dict() == before
+    same_rules = DetectionAP("voc2009", num_classes=2).update(*batch(range(3, 5), ids=True))
+    assert metric.merge(same_rules).compute().num_images == 5
+
+
+@pytest.mark.parametrize("ids", [False, True])
+def test_state_goes_through_a_file(ids: bool) -> None:
+    metric = new().update(*batch(range(6), ids=ids))
+    file = io.BytesIO()
+    torch.save(metric.state_dict(), file)
+    file.seek(0)
+    other = new().load_state_dict(torch.load(file, weights_only=True))
+    assert bits(other) == bits(metric)
+    rest = batch(range(6, 9), ids=ids)
+    assert bits(other.update(*rest)) == bits(metric.update(*rest))
+
+
+def test_unused_state_goes_through_too() -> None:
+    with pytest.warns(VocMetricsWarning):
+        new().load_state_dict(new().state_dict()).compute()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda s: s.pop("records"),
+        lambda s: s.update(schema=99),
+        lambda s: s.update(fingerprints=["x"]),
+        lambda s: s["records"][0].pop("score"),
+        lambda s: s["records"][0].update(score=torch.zeros(1)),
+        lambda s: s["records"][0].update(image=s["records"][0]["image"] + 100),
+        lambda s: s.update(image_ids=[1]),
+    ],
+)
+def test_damaged_states_are_refused(damage: Any) -> None:
+    metric = new().update(*batch(range(6)))
+    state, before = copy.deepcopy(metric.state_dict()), bits(metric)
+    damage(state)
+    with pytest.raises(StateError, match="load_state_dict"):
+        metric.load_state_dict(state)
+    with pytest.raises(StateError, match="load_state_dict"):
+        metric.load_state_dict([])
+    assert bits(metric) == before
+
+
+def test_copies_and_pickles_are_independent() -> None:
+    metric = new().update(*batch(range(4)))
+    copies = [copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))]
+    for other in copies:
+        assert bits(other) == bits(metric)
+        other.update(*batch(range(4, 6)))
+        assert bits(other) != bits(metric)
+
+
+def test_to_keeps_the_numbers() -> None:
+    metric = new().update(*batch(range(4)))
+    assert metric.to("cpu") is metric
+    assert bits(metric) == bits(new().update(*batch(range(4))))
+
+
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = bits(new().update(*batch(range(40))))
+    for rows, pairs in ((1, 2**22), (2**16, 1), (50, 300)):
+        monkeypatch.setattr(recorded, "CHUNK_ROWS", rows)
+        monkeypatch.setattr(recorded, "CHUNK_PAIRS", pairs)
+        metric = new()
+        for seed in range(40):
+            metric.update(*batch([seed]))
+        assert bits(metric) == wanted
+    assert len(metric._parts[0]) == 1, "compute leaves one table"
+
+
+def test_full_chunks_are_matched_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorded, "CHUNK_ROWS", 20)
+    metric = new()
+    for seed in range(40):
+        metric.update(*batch([seed]))
+        assert metric._pending_rows < 20 + 24
+    assert len(metric._parts[0]) > 5
+
+
+def test_repeated_images_are_dropped_with_a_warning() -> None:
+    metric = new().update(*batch(range(5), ids=True))
+    wanted = bits(metric)
+    found, true = batch(range(1, 3), ids=True)
+    assert found[0]["scores"].numel()
+    found[0]["scores"] = found[0]["scores"] + 1
+    metric.update(found, true)
+    with pytest.warns(VocMetricsWarning, match=r"2 repeated images were dropped .* of 1 of them"):
+        got = bits(metric)
+    assert got == wanted
+
+
+def test_unequal_ground_truth_of_an_image_is_an_error() -> None:
+    metric = new().update(*batch(range(5), ids=True))
+    found, true = scene(3, image_id=3)
+    true["labels"] = 1 - true["labels"]
+    metric.update([found], [true])
+    for _ in range(2):
+        with pytest.raises(StateError, match=r"image_id 3: .*was reset\(\) forgotten"):
+            metric.compute()
+
+
+def test_generated_ids_are_never_repeats() -> None:
+    metric = new().update(*batch([1, 1, 1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert metric.compute()["voc2007"].num_images == 3
+
+
+def test_string_ids_sort_as_text() -> None:
+    scenes = {name: scene(number) for number, name in enumerate(["b", "a10", "a9", "c"])}
+
+    def of(names: list[str]) -> Any:
+        pairs = [(scenes[name][0], scenes[name][1] | {"image_id": name}) for name in names]
+        return new().update([p for p, _ in pairs], [t for _, t in pairs])
+
+    in_order = sorted(scenes)
+    plain = new().update([scenes[n][0] for n in in_order], [scenes[n][1] for n in in_order])
+    assert bits(of(list(scenes))) == bits(of(in_order)) == bits(plain)
+
+
+def test_order_breaks_ties_whatever_the_images() -> None:
+    box = torch.tensor([[0.0, 0, 10, 10]])
+    one = torch.tensor([0])
+    found = [{"boxes": box, "scores": torch.tensor([0.5]), "labels": one} for _ in range(2)]
+    true = [{"boxes": torch.zeros(0, 4), "labels": one[:0]}, {"boxes": box, "labels": one}]
+    by_image = DetectionAP("voc2012", num_classes=1).update(found, true).compute()
+    assert by_image.headline == 0.5
+    ordered = [
+        rows | {"order": torch.tensor([line])} for rows, line in zip(found, (7, 3), strict=True)
+    ]
+    by_line = DetectionAP("voc2012", num_classes=1).update(ordered, true).compute()
+    assert by_line.headline == 1.0
+
+
+def test_a_group_of_several_ranks_needs_sync_false(monkeypatch: pytest.MonkeyPatch) -> None:
+    metric = new().update(*batch(range(3)))
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    with pytest.raises(StateError, match=r"a process group of 2 ranks; .*compute\(sync=False\)"):
+        metric.compute()
+    assert metric.compute(sync=False)["voc2007"].num_images == 3
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 1)
+    assert metric.compute()["voc2007"].num_images == 3
+
+
+def test_records_are_32_bytes_a_detection() -> None:
+    metric = DetectionAP("coco2017", num_classes=2).update(*batch(range(30)))
+    records = metric._records()[0]
+    columns = ("image", "index", "label", "score", "true_positive", "ignored")
+    size = sum(
+        getattr(records, name).element_size() * getattr(records, name)[0].numel()
+        for name in columns
+    )
+    assert size == 32
