@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .errors import InputError
-from .protocols import DetectionProtocol
+from .protocols import DetectionProtocol, protocol_title
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class DetectionResult:
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{key}={value:.4f}" for key, value in self._summary().items())
-        return f"{type(self).__name__}({self.protocol.title}: {numbers})"
+        return f"{type(self).__name__}({protocol_title(self.protocol)}: {numbers})"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

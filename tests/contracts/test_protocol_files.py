@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from torch_vocmetrics import ProtocolError, load_dataset, load_protocol, protocol_names
-from torch_vocmetrics.protocols import ProtocolFile, config_root, protocol_file
+from torch_vocmetrics.protocols import ProtocolFile, config_root, protocol_file, protocol_title
 
 FILES = sorted((config_root() / "protocols").glob("*/*.toml"))
 
@@ -32,7 +32,7 @@ def test_each_file_is_complete_and_cited(path: Path) -> None:
     for name in entry.names:
         protocol = load_protocol(f"{entry.task}/{name}")
         assert protocol.name == name
-        assert protocol.title == f"{entry.task}/{name}"
+        assert protocol_title(protocol) == f"{entry.task}/{name}"
         assert protocol.rules == entry.protocol(entry.names[0]).rules
 
 
@@ -114,7 +114,7 @@ def test_own_file_and_replace(tmp_path: Path) -> None:
     changed = dataclasses.replace(coco, max_detections=(300, 3))
     assert changed.max_detections == (3, 300)
     assert changed.fingerprint != coco.fingerprint
-    assert changed.title == "detection/coco2017 (own rules)"
+    assert protocol_title(changed) == "detection/coco2017 (own rules)"
     with pytest.raises(ProtocolError, match="iou_thresholds must be ascending"):
         dataclasses.replace(coco, iou_thresholds=(0.5, 1.5))
     with pytest.raises(ProtocolError, match="recall_levels must not be empty"):

@@ -93,7 +93,12 @@ class DetectionAP(RecordMetric, Generic[R_co]):
         self._single = isinstance(protocol, str | Path | DetectionProtocol)
         protocols = [protocol] if isinstance(protocol, ProtocolLike) else list(protocol)
         super().__init__(
-            [_load(entry) for entry in protocols],
+            [
+                entry
+                if isinstance(entry, DetectionProtocol)
+                else load_protocol(entry, DetectionProtocol)
+                for entry in protocols
+            ],
             num_classes=num_classes,
             class_names=class_names,
             label_ids=label_ids,
@@ -124,11 +129,3 @@ class DetectionAP(RecordMetric, Generic[R_co]):
             ranking = rank(records, Lanes.of(protocol), len(self.class_names))
             results[protocol.name] = detection_result(protocol, ranking, self.class_names)
         return cast(R_co, results[self.protocols[0].name] if self._single else results)
-
-
-def _load(protocol: ProtocolLike) -> DetectionProtocol:
-    if isinstance(protocol, DetectionProtocol):
-        return protocol
-    name = str(protocol)
-    known = "/" in name or name.endswith(".toml")
-    return load_protocol(protocol if known else f"{DetectionProtocol.task}/{name}")

@@ -9,10 +9,11 @@ from typing import Any, Self
 import torch
 
 from ..errors import InputError, StateError, VocMetricsWarning
-from ..inputs import Batch, InputRules, Rows, fault_of, pack
+from ..inputs import Batch, InputRules, fault_of, pack
 from ..matching import match_images
 from ..matching.lanes import Lanes
-from ..protocols import DetectionProtocol
+from ..packing import Rows
+from ..protocols import DetectionProtocol, protocol_title
 from ..ragged import BOX_FORMATS
 from ..ranking import without_repeats
 from ..records import TENSORS, MatchRecords
@@ -164,7 +165,7 @@ class RecordMetric(Metric):
         return self
 
     def __repr__(self) -> str:
-        names = ", ".join(protocol.title for protocol in self.protocols)
+        names = ", ".join(protocol_title(protocol) for protocol in self.protocols)
         return f"{type(self).__name__}({names}; {len(self.class_names)} classes)"
 
     @torch.no_grad()

@@ -1,0 +1,107 @@
+"""Rules of object detection by average precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from .rules import (
+    Protocol,
+    ascending,
+    is_number,
+    limits,
+    number,
+    one_of,
+    read_levels,
+    read_tuple,
+    rule,
+)
+
+FLAGS = ("difficult", "iscrowd", "ignore")
+"""What ground truth may say of an object; a protocol says what each flag means."""
+
+
+class AreaRange(NamedTuple):
+    """Objects and detections whose area lies in [lower, upper], both ends included."""
+
+    name: str
+    lower: float
+    upper: float
+
+
+def flags(values: object) -> str | None:
+    """The value is a tuple of known flags."""
+    known = isinstance(values, tuple) and all(value in FLAGS for value in values)
+    return None if known else f"must hold flags among {', '.join(FLAGS)}"
+
+
+def areas(ranges: object) -> str | None:
+    """The value is a tuple of area ranges."""
+    expected = "must be [name, lower, upper] triples with distinct names and lower <= upper"
+    if not isinstance(ranges, tuple) or not ranges:
+        return expected
+    for entry in ranges:
+        if not isinstance(entry, AreaRange) or not isinstance(entry.name, str):
+            return expected
+        if not (is_number(entry.lower) and is_number(entry.upper) and entry.lower <= entry.upper):
+            return expected
+    return None if len({entry.name for entry in ranges}) == len(ranges) else expected
+
+
+def read_areas(value: object) -> object:
+    """Triples as area ranges; anything else as it is, for the check to refuse."""
+    if not isinstance(value, list) or not all(
+        isinstance(entry, list) and len(entry) == 3 for entry in value
+    ):
+        return value
+    return tuple(AreaRange(*entry) for entry in value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectionProtocol(Protocol):
+    """The rules of one detection benchmark; every field but the name is a key of its TOML file.
+
+    A variant is ``dataclasses.replace(load_protocol("detection/coco2017"), max_detections=(9,))``:
+    the rules are checked again and the fingerprint changes with them.
+
+    Raises:
+        ProtocolError: naming every field that does not hold.
+    """
+
+    task: ClassVar[str] = "detection"
+
+    coordinates: str = rule("boxes", one_of("inclusive_pixels", "continuous"))
+    inverted_boxes: str = rule("boxes", one_of("accept", "error"))
+    ignored_flags: tuple[str, ...] = rule("objects", flags, read_tuple)
+    reusable_flags: tuple[str, ...] = rule("objects", flags, read_tuple)
+    overlap_of_detection_area_flags: tuple[str, ...] = rule("objects", flags, read_tuple)
+    area_ranges: tuple[AreaRange, ...] = rule("objects", areas, read_areas)
+    iou_thresholds: tuple[float, ...] = rule(
+        "matching", ascending(5e-324, 1.0, least=1), read_levels
+    )
+    iou_threshold_ceiling: float = rule("matching", number)
+    comparison: str = rule("matching", one_of(">=", ">"))
+    candidates: str = rule("matching", one_of("best", "all"))
+    equal_overlaps: str = rule("matching", one_of("first", "last"))
+    max_detections: tuple[int, ...] = rule("matching", limits, read_tuple)
+    interpolation: str = rule("average", one_of("eleven_point", "all_points", "recall_grid"))
+    recall_levels: tuple[float, ...] = rule("average", ascending(0.0, 1.1, least=0), read_levels)
+    precision_epsilon: float = rule("average", number)
+    mean_over: str = rule("average", one_of("classes_with_positives", "defined_values"))
+
+    def __post_init__(self) -> None:
+        # pycocotools sorts the limits too: the largest one is the limit of matching.
+        if limits(self.max_detections) is None:
+            object.__setattr__(self, "max_detections", tuple(sorted(self.max_detections)))
+        super().__post_init__()
+
+    def _mistakes(self) -> Iterator[str]:
+        yield from super()._mistakes()
+        if self.interpolation != "all_points" and not self.recall_levels:
+            yield f"recall_levels must not be empty for {self.interpolation}"
+
+    @property
+    def thresholds(self) -> tuple[float, ...]:
+        """The thresholds as compared: pycocotools lowers a threshold of 1 to 1 - 1e-10."""
+        return tuple(min(value, self.iou_threshold_ceiling) for value in self.iou_thresholds)

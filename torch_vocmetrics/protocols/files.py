@@ -1,0 +1,192 @@
+"""Protocol files: found, parsed, checked as a whole."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeVar, overload
+
+from ..errors import ProtocolError
+from .detection import DetectionProtocol
+from .rules import SCHEMA, Protocol, rules_of
+
+TASKS: dict[str, type[Protocol]] = {kind.task: kind for kind in (DetectionProtocol,)}
+
+P = TypeVar("P", bound=Protocol)
+
+
+class ProtocolFile(NamedTuple):
+    """A parsed protocol file: what it is called, its rules, and where each comes from."""
+
+    task: str
+    names: tuple[str, ...]
+    title: str
+    rules: dict[str, Any]
+    sources: dict[str, str]
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Parse and check a file.
+
+        Raises:
+            ProtocolError: one sentence with every mistake of the file.
+        """
+        try:
+            tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise ProtocolError(f"not a readable TOML file: {error}", where=str(path)) from None
+        mistakes: list[str] = []
+        task, names, title = (tables.pop(key, None) for key in ("task", "names", "title"))
+        if tables.pop("schema", None) != SCHEMA:
+            mistakes.append(f"schema must be {SCHEMA}")
+        if task not in TASKS:
+            mistakes.append(f"task must be one of {', '.join(TASKS)}, got {task!r}")
+        if not (names and isinstance(names, list) and all(isinstance(n, str) for n in names)):
+            mistakes.append(f"names must be a list of at least one string, got {names!r}")
+        if not isinstance(title, str):
+            mistakes.append(f"title must be a string, got {title!r}")
+        rules, sources = _read_tables(TASKS.get(str(task), Protocol), tables, mistakes)
+        if mistakes:
+            raise ProtocolError(
+                f"{len(mistakes)} mistakes: " + "; ".join(mistakes), where=str(path)
+            )
+        return cls(str(task), tuple(names), str(title), rules, sources)
+
+    def protocol(self, name: str) -> Protocol:
+        """The protocol under one of the file's names."""
+        return TASKS[self.task](name=name, **self.rules)
+
+
+def _read_tables(
+    kind: type[Protocol], tables: dict[str, Any], mistakes: list[str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Rules and sources of the tables; what is wrong with them is appended to ``mistakes``."""
+    expected: dict[str, list[dataclasses.Field[Any]]] = {}
+    for rule in rules_of(kind):
+        expected.setdefault(rule.metadata["table"], []).append(rule)
+    rules: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for unknown in tables.keys() - expected.keys():
+        mistakes.append(f"unknown table or key {unknown!r}{_near(unknown, expected)}")
+    for table, fields in expected.items():
+        entries = tables.get(table)
+        if not isinstance(entries, dict):
+            mistakes.append(f"table [{table}] is missing")
+            continue
+        source, by_key = entries.pop("source", None), entries.pop("sources", {})
+        if not (isinstance(source, str) and source.strip()):
+            mistakes.append(f"[{table}] names no source")
+        names = [rule.name for rule in fields]
+        for unknown in entries.keys() - set(names):
+            mistakes.append(f"[{table}] has an unknown key {unknown!r}{_near(unknown, names)}")
+        for unknown in by_key.keys() - set(names):
+            mistakes.append(f"[{table}.sources] has an unknown key {unknown!r}")
+        for rule in fields:
+            if rule.name not in entries:
+                mistakes.append(f"[{table}] lacks {rule.name}")
+                continue
+            value = _read_value(rule, entries[rule.name])
+            complaint = rule.metadata["check"](value)
+            if complaint:
+                mistakes.append(f"{rule.name} {complaint}, got {entries[rule.name]!r}")
+            rules[rule.name] = value
+            sources[rule.name] = str(by_key.get(rule.name, source))
+    return rules, sources
+
+
+def _read_value(rule: dataclasses.Field[Any], value: object) -> object:
+    try:
+        return rule.metadata["read"](value)
+    except (TypeError, ValueError, KeyError):
+        return value  # left as written: the rule's check says what it must be
+
+
+def _near(name: str, known: Mapping[str, Any] | list[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return f" (did you mean {', '.join(near)}?)" if near else ""
+
+
+def config_root() -> Path:
+    """The folder ``configs``: inside the installed package, else beside it in a source tree."""
+    package = Path(__file__).resolve().parent.parent
+    inside = package / "configs"
+    return inside if inside.is_dir() else package.parent / "configs"
+
+
+@functools.cache
+def _shipped() -> dict[str, Path]:
+    """``task/name`` of every shipped protocol and the file that holds it."""
+    found: dict[str, Path] = {}
+    for path in sorted((config_root() / "protocols").glob("*/*.toml")):
+        for name in tomllib.loads(path.read_text(encoding="utf-8")).get("names", ()):
+            found[f"{path.parent.name}/{name}"] = path
+    return found
+
+
+def protocol_names(task: str) -> list[str]:
+    """Names of the shipped protocols of a task, sorted."""
+    return sorted(key.split("/")[1] for key in _shipped() if key.startswith(f"{task}/"))
+
+
+def protocol_file(name: str) -> ProtocolFile:
+    """The file behind ``"detection/voc2007"``, with title and sources.
+
+    Raises:
+        ProtocolError: if no such protocol is shipped; the sentence names the near ones.
+    """
+    path = _shipped().get(name)
+    if path is None:
+        near = difflib.get_close_matches(name, list(_shipped()), n=3, cutoff=0.3)
+        raise ProtocolError(
+            f"unknown protocol {name!r}",
+            remedy=f"near names: {', '.join(near) or ', '.join(_shipped())}",
+        )
+    return ProtocolFile.read(path)
+
+
+def protocol_title(protocol: Protocol) -> str:
+    """``task/name``, with a word when the rules are not those shipped under that name."""
+    name = f"{protocol.task}/{protocol.name}"
+    known = name in _shipped() and protocol_file(name).protocol(protocol.name) == protocol
+    return name if known else f"{name} (own rules)"
+
+
+@overload
+def load_protocol(name: str | Path) -> Any: ...
+
+
+@overload
+def load_protocol(name: str | Path, kind: type[P]) -> P: ...
+
+
+def load_protocol(name: str | Path, kind: type[Protocol] | None = None) -> Any:
+    """Load ``"detection/voc2007"``, or the protocol in a TOML file of your own.
+
+    Args:
+        name: task and name of a shipped protocol, or a path that ends in ``.toml``; of a file with
+            several names the first is taken.
+        kind: the kind of protocol that is wanted; its task may then be left out of the name.
+
+    Raises:
+        ProtocolError: for an unknown name (with the near ones), a faulty file (all mistakes), or a
+            protocol of another task.
+
+    Example:
+        >>> load_protocol("detection/voc2010").interpolation
+        'all_points'
+    """
+    if isinstance(name, Path) or name.endswith(".toml"):
+        own = ProtocolFile.read(Path(name))
+        protocol = own.protocol(own.names[0])
+    else:
+        full = name if "/" in name or kind is None else f"{kind.task}/{name}"
+        protocol = protocol_file(full).protocol(full.split("/")[1])
+    if kind is not None and not isinstance(protocol, kind):
+        raise ProtocolError(
+            f"a protocol of the task {kind.task} is needed", got=f"{protocol.task}/{protocol.name}"
+        )
+    return protocol

@@ -1,0 +1,120 @@
+"""The pieces that protocols are made of: fields that are keys of a TOML table, and their checks."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..errors import ProtocolError
+
+SCHEMA = 1
+
+Check = Callable[[Any], str | None]
+
+
+def rule(table: str, check: Check, read: Callable[[Any], Any] = lambda value: value) -> Any:
+    """A dataclass field that is the key of a TOML table: how to read it, what must hold of it."""
+    return field(metadata={"table": table, "check": check, "read": read})
+
+
+def rules_of(kind: type[Protocol]) -> list[dataclasses.Field[Any]]:
+    """The fields of a kind of protocol that are rules."""
+    return [entry for entry in dataclasses.fields(kind) if "table" in entry.metadata]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """The rules of one benchmark; every field but the name is a key of its TOML file.
+
+    ``dataclasses.replace`` gives a variant: the rules are checked again and the fingerprint changes
+    with them.
+
+    Raises:
+        ProtocolError: naming every field that does not hold.
+    """
+
+    task: ClassVar[str]
+
+    name: str
+
+    def __post_init__(self) -> None:
+        mistakes = list(self._mistakes())
+        if mistakes:
+            raise ProtocolError(
+                "the rules do not hold: " + "; ".join(mistakes), where=f"protocol {self.name}"
+            )
+
+    def _mistakes(self) -> Iterator[str]:
+        for entry in rules_of(type(self)):
+            complaint = entry.metadata["check"](getattr(self, entry.name))
+            if complaint:
+                yield f"{entry.name} {complaint}, got {getattr(self, entry.name)!r}"
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """Every rule as plain JSON data, without the name."""
+        return {entry.name: getattr(self, entry.name) for entry in rules_of(type(self))}
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over task and rules: equal for protocols that give equal states."""
+        text = json.dumps([SCHEMA, self.task, self.rules], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def one_of(*allowed: str) -> Check:
+    """The value is one of these words."""
+    return lambda value: None if value in allowed else f"must be one of {', '.join(allowed)}"
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is an int or a float, and no bool."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def number(value: Any) -> str | None:
+    """The value is a number, infinities included."""
+    return None if is_number(value) and not np.isnan(value) else "must be a number"
+
+
+def ascending(lower: float, upper: float, *, least: int) -> Check:
+    """The value is a tuple of at least ``least`` rising numbers in [lower, upper]."""
+
+    def check(values: object) -> str | None:
+        expected = f"must be ascending numbers in [{lower}, {upper}], at least {least}"
+        if not isinstance(values, tuple) or not all(is_number(value) for value in values):
+            return expected
+        inside = all(lower <= value <= upper for value in values)
+        rising = all(a < b for a, b in pairwise(values))
+        return None if inside and rising and len(values) >= least else expected
+
+    return check
+
+
+def limits(values: object) -> str | None:
+    """The value is a tuple of limits of a count."""
+    expected = "must be distinct positive integers (none: no limit)"
+    if not isinstance(values, tuple) or len(set(values)) < len(values):
+        return expected
+    whole = (isinstance(value, int) and not isinstance(value, bool) for value in values)
+    return None if all(whole) and all(value > 0 for value in values) else expected
+
+
+def read_levels(value: object) -> object:
+    """Numbers as written, or ``{linspace = [first, last, count]}``: float64 ``numpy.linspace``."""
+    if isinstance(value, Mapping) and set(value) == {"linspace"}:
+        first, last, count = value["linspace"]
+        return tuple(np.linspace(first, last, count).tolist())
+    return tuple(value) if isinstance(value, list) else value
+
+
+def read_tuple(value: object) -> object:
+    """A list as a tuple; anything else as it is, for the check to refuse."""
+    return tuple(value) if isinstance(value, list) else value
