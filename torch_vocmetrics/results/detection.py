@@ -1,8 +1,4 @@
-"""What ``compute`` returns: frozen, named, on the CPU, in float64. NaN means undefined.
-
-Axes are T (IoU thresholds), R (recall levels), K (classes), A (area ranges), M (limits of
-detections), each in the protocol's order.
-"""
+"""Results of object detection."""
 
 from __future__ import annotations
 
@@ -10,12 +6,11 @@ import json
 import math
 from dataclasses import dataclass
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from .errors import InputError
-from .protocols import DetectionProtocol, protocol_title
+from ..errors import InputError
+from ..protocols import DetectionProtocol, protocol_title
+from .numbers import mean_of_defined
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,15 +191,3 @@ def _place(argument: str, wanted: object, known: tuple[object, ...]) -> int:
             remedy=f"it has {', '.join(map(str, known))}",
         )
     return known.index(wanted)
-
-
-def mean_of_defined(values: Tensor) -> float:
-    """Mean of the entries that are not NaN, added as NumPy adds a flat array; NaN if none."""
-    flat = np.ascontiguousarray(values.numpy()).ravel()
-    defined = flat[~np.isnan(flat)]
-    return float(np.mean(defined)) if defined.size else math.nan
-
-
-def as_tensor(values: object) -> Tensor:
-    """A NumPy array or nested lists of numbers as a CPU tensor of the same precision."""
-    return torch.from_numpy(np.ascontiguousarray(values))
