@@ -36,10 +36,44 @@ def all_points(recall: Floats, precision: Floats) -> float:
     return running_sum((r[change + 1] - r[change]) * p[change + 1])
 
 
+def plain(recall: Floats, precision: Floats) -> float:
+    """Precision summed over the steps of recall as it stands, without interpolation; 0 of no rows."""
+    before = np.concatenate(([0.0], recall[:-1]))
+    change = np.flatnonzero(recall != before[: recall.size])
+    steps = (recall[change] - before[change]) * precision[change]
+    return running_sum(steps) if steps.size else 0.0
+
+
+def average_of(
+    recall: Floats, precision: Floats, interpolation: str, levels: tuple[float, ...]
+) -> float:
+    """Average precision by the interpolation that a protocol names; plain by any other."""
+    if interpolation == "eleven_point":
+        return eleven_point(recall, precision, levels)
+    return (all_points if interpolation == "all_points" else plain)(recall, precision)
+
+
+def roc_area(false_positive_rate: Floats, true_positive_rate: Floats) -> float:
+    """Area below the lower envelope of a ROC curve that begins at (0, 0) and ends at (1, 1).
+
+    Of the points between, only those where the true positive rate changes are kept, NaN counting as
+    a change; each step of the false positive rate earns the true positive rate to its left.
+
+    Source: VOCroc.m of VOC2006.
+    """
+    kept = np.ones(true_positive_rate.size, dtype=bool)
+    kept[1:-1] = true_positive_rate[1:-1] != true_positive_rate[:-2]
+    false, true = false_positive_rate[kept], true_positive_rate[kept]
+    return running_sum((false[1:] - false[:-1]) * true[:-1])
+
+
 def mean_over_classes(values: Floats, num_positives: NDArray[np.int64]) -> float:
-    """Mean over the classes with positives, NaN if there are none or one of them is undefined."""
+    """Mean over the classes with positives, NaN if there are none or one of them is undefined.
+
+    ``numpy.mean``, as the Python tools take that published means over VOC classes: to their bits.
+    """
     chosen = values[num_positives > 0]
-    return running_sum(chosen) / chosen.size if chosen.size else math.nan
+    return float(np.mean(chosen)) if chosen.size else math.nan
 
 
 def running_sum(values: Floats) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from .errors import InputError
 from .ragged import Detections, GroundTruths
-from .records import Ids
 
 FAULTS = (
     "the box is not finite",
@@ -29,7 +30,7 @@ def first_fault(rows: Detections | GroundTruths, *, inverted_boxes: bool) -> Ten
         inverted_boxes: whether boxes of negative width or height are taken.
     """
     boxes, labels = rows.boxes, rows.labels
-    none = torch.tensor(NO_FAULT, device=boxes.device)
+    none = torch.full((), NO_FAULT, dtype=torch.int64, device=boxes.device)
     if boxes.shape[0] == 0:
         return none
     sides = boxes[:, 2:] - boxes[:, :2] if rows.box_format == "xyxy" else boxes[:, 2:]
@@ -45,7 +46,11 @@ def first_fault(rows: Detections | GroundTruths, *, inverted_boxes: bool) -> Ten
 
 
 def explain(
-    fault: Tensor, rows: Detections | GroundTruths, side: str, image_ids: Ids | None
+    fault: Tensor,
+    rows: Detections | GroundTruths,
+    side: str,
+    image_ids: Sequence[object] | None,
+    images_before: int,
 ) -> InputError | None:
     """The error that :func:`first_fault` found, or None; reads the device."""
     code = int(fault)
@@ -57,8 +62,11 @@ def explain(
         row -= rows.counts[image]
         image += 1
     got, remedy = _details(kind, rows, packed)
-    name = "" if image_ids is None else f" (image_id {image_ids[image]!r})"
-    where = f"{side} {image}{name}, row {row}"
+    name = ""
+    if image_ids is not None:
+        shown = image_ids[image]
+        name = f" (image_id {int(shown) if isinstance(shown, Tensor) else shown!r})"
+    where = f"{side} {images_before + image}{name}, row {row}"
     return InputError(FAULTS[kind], where=where, got=got, remedy=remedy)
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from .errors import InputError
-from .faults import NO_FAULT, UNKNOWN_LABEL, explain, first_fault
-from .packing import FLAG, FLOATING, INTEGERS, Rows, Side
+from .errors import InputError, VocMetricsWarning
+from .faults import UNKNOWN_LABEL, explain, first_fault
+from .packing import FLAG, FLOATING, INTEGERS, ImageList, PackedRows, Rows, Side
 from .protocols import FLAGS
 from .ragged import Detections, GroundTruths
-from .records import Ids, cat_ids
+from .records import Ids
+from .transfer import from_host
 
 NEAR_MISSES = {
     "boxes": ("bbox", "bboxes", "box", "pred_boxes", "gt_boxes", "box_xyxy", "xyxy"),
@@ -51,96 +53,148 @@ class InputRules(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Packed images as they came, ready to be matched.
+    """Packed images as they came, on one device, ready to be matched.
 
     Attributes:
-        image_ids: one id an image, or None.
-        image_sizes: [B, 2] int32 height and width on the CPU, -1 where unknown.
+        image_ids: one id an image, still a tensor where it came as one; or None.
+        image_sizes: one (height, width) an image; or None.
         faults: 0-d int64 each, where the values of detections and ground truths break the rules;
             read by :func:`fault_of`.
+        coarse: 0-d bool each, whether half boxes lie where whole pixels are not exact.
     """
 
     detections: Detections
     ground_truths: GroundTruths
-    image_ids: Ids | None
-    image_sizes: Tensor
+    image_ids: list[int | str | Tensor] | None
+    image_sizes: list[Any] | None
     faults: tuple[Tensor, Tensor]
+    coarse: tuple[Tensor, ...]
 
-    @classmethod
-    def cat(cls, parts: Sequence[Self]) -> Self:
-        """One batch of all images; faults are not carried over, so read them first."""
-        none = torch.tensor(NO_FAULT)
-        return cls(
-            Detections.cat([part.detections for part in parts]),
-            GroundTruths.cat([part.ground_truths for part in parts]),
-            cat_ids([part.image_ids for part in parts]),
-            torch.cat([part.image_sizes for part in parts]),
-            (none, none),
-        )
+    @property
+    def box_formats(self) -> tuple[str, str]:
+        """Of detections and of ground truths."""
+        return self.detections.box_format, self.ground_truths.box_format
+
+    @property
+    def num_images(self) -> int:
+        """B."""
+        return len(self.detections.counts)
 
 
 def pack(
-    predictions: Sequence[Rows],
-    targets: Sequence[Rows],
+    predictions: Sequence[Rows] | Rows,
+    targets: Sequence[Rows] | Rows,
     rules: InputRules,
     device: torch.device | None,
 ) -> Batch:
-    """Check shapes and types of a batch and pack it.
+    """Check keys, shapes and types of a batch and pack it; waits for no device.
 
     Args:
-        predictions: per image ``boxes`` [N, 4], ``scores``, ``labels`` [N], maybe ``order`` [N].
+        predictions: per image ``boxes`` [N, 4], ``scores``, ``labels`` [N], maybe ``order`` [N]; or
+            one dict of packed tensors with ``counts`` [B], or dense [B, Q, 4] and [B, Q].
         targets: per image ``boxes`` [M, 4], ``labels`` [M], maybe ``difficult``, ``iscrowd``,
-            ``ignore``, ``area`` [M], ``image_id``, ``image_size``.
+            ``ignore``, ``area`` [M], ``image_id``, ``image_size``; or packed likewise.
         device: where the rows go; None for the device of the first predicted boxes.
 
     Raises:
         InputError: naming image, key and remedy.
     """
-    _check_sequences(predictions, targets)
-    for image, (prediction, target) in enumerate(zip(predictions, targets, strict=True)):
-        _check_keys(prediction, PREDICTION_KEYS, PREDICTION_KEYS[:3], f"prediction {image}")
-        _check_keys(target, TARGET_KEYS, TARGET_KEYS[:2], f"target {image}")
-    detections = _pack_detections(predictions, rules, device)
-    ground_truths = _pack_ground_truths(targets, rules, detections.boxes.device)
-    return Batch(
-        detections,
-        ground_truths,
-        _image_ids(targets),
-        _image_sizes(targets),
-        (
-            first_fault(detections, inverted_boxes=rules.inverted_boxes),
-            first_fault(ground_truths, inverted_boxes=rules.inverted_boxes),
-        ),
-    )
-
-
-def fault_of(batch: Batch) -> InputError | None:
-    """The error that the values of a batch deserve, or None; reads the device."""
-    found, true = batch.faults
-    return explain(found, batch.detections, "prediction", batch.image_ids) or explain(
-        true, batch.ground_truths, "target", batch.image_ids
-    )
-
-
-def _check_sequences(predictions: Sequence[Rows], targets: Sequence[Rows]) -> None:
-    for name, value in (("predictions", predictions), ("targets", targets)):
-        if isinstance(value, Mapping) or not isinstance(value, Sequence):
-            raise InputError(
-                "must be a list with one dict per image",
-                where=name,
-                got=type(value).__name__,
-                remedy="wrap a single image in a list",
-            )
-        for image, entry in enumerate(value):
-            if not isinstance(entry, Mapping):
-                raise InputError(
-                    "must be a dict", where=f"{name}[{image}]", got=type(entry).__name__
-                )
-    if len(predictions) != len(targets):
+    found = _side(predictions, PREDICTION_KEYS, PREDICTION_KEYS[:3], "prediction", rules.box_format)
+    true = _side(targets, TARGET_KEYS, TARGET_KEYS[:2], "target", rules.box_format)
+    if len(found.counts) != len(true.counts):
         raise InputError(
             "predictions and targets must have one entry per image each",
-            got=f"{len(predictions)} and {len(targets)}",
+            got=f"{len(found.counts)} and {len(true.counts)}",
         )
+    detections = _pack_detections(found, rules)
+    ground_truths = _pack_ground_truths(true, rules)
+    faults = (
+        first_fault(detections, inverted_boxes=rules.inverted_boxes),
+        first_fault(ground_truths, inverted_boxes=rules.inverted_boxes),
+    )
+    sizes = true.of_images("image_size") or ()
+    work = device or detections.boxes.device
+    if work.type == "mps":  # it has no float64, in which overlaps are computed
+        work = torch.device("cpu")
+    return Batch(
+        detections.to(work),
+        ground_truths.to(work),
+        _image_ids(true),
+        [_image_size(value, image) for image, value in enumerate(sizes)] or None,
+        faults,
+        tuple(side.coarse for side in (found, true) if side.coarse is not None),
+    )
+
+
+def fault_of(batch: Batch, *, on_host: bool, images_before: int = 0) -> InputError | None:
+    """The error that the values of a batch deserve, or None.
+
+    Args:
+        batch: what was packed.
+        on_host: read only what was checked on the host, else only what a device has to tell.
+        images_before: added to the number of the image, for batches that are read later.
+    """
+    sides: list[tuple[str, Detections | GroundTruths]] = [
+        ("prediction", batch.detections),
+        ("target", batch.ground_truths),
+    ]
+    for (side, rows), fault in zip(sides, batch.faults, strict=True):
+        if (fault.device.type == "cpu") == on_host:
+            error = explain(fault, rows, side, batch.image_ids, images_before)
+            if error is not None:
+                return error
+    return None
+
+
+def warn_of_coarse_boxes(batch: Batch, *, on_host: bool) -> None:
+    """Warn if half boxes lie where whole pixels are not exact; ``on_host`` as above."""
+    for coarse in batch.coarse:
+        if (coarse.device.type == "cpu") == on_host and bool(coarse):
+            warnings.warn(
+                "half precision boxes beyond 2048 pixels (bfloat16: 256) are not whole pixels any "
+                "more; convert boxes to float32 before autocast",
+                VocMetricsWarning,
+                stacklevel=4,
+            )
+
+
+def read_image_ids(batches: Sequence[Batch]) -> Ids | None:
+    """The ids of all images of the batches; those that came as tensors are read now."""
+    given = [value for batch in batches for value in batch.image_ids or ()]
+    return tuple(int(v) if isinstance(v, Tensor) else v for v in given) if given else None
+
+
+def read_image_sizes(batches: Sequence[Batch]) -> Tensor:
+    """[I, 2] int32 heights and widths on the CPU, -1 where unknown."""
+    sizes: list[list[int]] = []
+    for batch in batches:
+        for size in batch.image_sizes or [(-1, -1)] * batch.num_images:
+            sizes.append([int(side) for side in size])
+    return torch.tensor(sizes, dtype=torch.int32, device="cpu").reshape(-1, 2)
+
+
+def _side(
+    images: Sequence[Rows] | Rows,
+    known: tuple[str, ...],
+    required: tuple[str, ...],
+    name: str,
+    box_format: str,
+) -> Side:
+    """Predictions or targets, in whichever form they came."""
+    if isinstance(images, Mapping):
+        _check_keys(images, known, required, f"{name}s")
+        return PackedRows(images, name, box_format)
+    if not isinstance(images, Sequence):
+        raise InputError(
+            "must be a list with one dict per image, or a dict of packed tensors",
+            where=f"{name}s",
+            got=type(images).__name__,
+        )
+    for image, rows in enumerate(images):
+        if not isinstance(rows, Mapping):
+            raise InputError("must be a dict", where=f"{name}s[{image}]", got=type(rows).__name__)
+        _check_keys(rows, known, required, f"{name} {image}")
+    return ImageList(images, name, box_format)
 
 
 def _check_keys(rows: Rows, known: tuple[str, ...], required: tuple[str, ...], where: str) -> None:
@@ -160,42 +214,35 @@ def _check_keys(rows: Rows, known: tuple[str, ...], required: tuple[str, ...], w
             raise InputError(f"key {key!r} is missing", where=where, got=found)
 
 
-def _pack_detections(
-    predictions: Sequence[Rows], rules: InputRules, device: torch.device | None
-) -> Detections:
-    side = Side(predictions, "prediction", device)
-    scores = side.column("scores", FLOATING)
-    labels = side.column("labels", INTEGERS)
+def _pack_detections(side: Side, rules: InputRules) -> Detections:
     order = None
-    with_rows = [rows for rows, count in zip(predictions, side.counts, strict=True) if count]
-    ordered = sum("order" in rows for rows in with_rows)
-    if ordered:
-        if ordered < len(with_rows):
+    if sum(side.counts) and "order" in side:
+        if not side.complete("order"):
             raise InputError(
                 "key 'order' is given for some images only", remedy="give it in all or in none"
             )
         order = side.column("order", INTEGERS, missing=0)
     return Detections(
-        side.counts, side.boxes, scores, _class_index(labels, rules), order, rules.box_format
+        side.counts,
+        side.boxes,
+        side.column("scores", FLOATING),
+        _class_index(side.column("labels", INTEGERS), rules),
+        order,
+        side.box_format,
     )
 
 
-def _pack_ground_truths(
-    targets: Sequence[Rows], rules: InputRules, device: torch.device
-) -> GroundTruths:
-    side = Side(targets, "target", device)
-    labels = side.column("labels", INTEGERS)
-    flags = torch.zeros(sum(side.counts), dtype=torch.uint8, device=device)
+def _pack_ground_truths(side: Side, rules: InputRules) -> GroundTruths:
+    labels = _class_index(side.column("labels", INTEGERS), rules)
+    flags = torch.zeros_like(labels, dtype=torch.uint8)
     for bit, key in enumerate(FLAGS):
-        if any(key in rows for rows in targets):
+        if key in side:
             flags = flags | side.column(key, FLAG, missing=0) << bit
-    if any("area" in rows for rows in targets):
+    if "area" in side:
         area = side.column("area", FLOATING, missing=torch.nan).double()
     else:
         area = torch.full_like(labels, torch.nan, dtype=torch.float64)
-    return GroundTruths(
-        side.counts, side.boxes, _class_index(labels, rules), flags, area, rules.box_format
-    )
+    return GroundTruths(side.counts, side.boxes, labels, flags, area, side.box_format)
 
 
 def _class_index(labels: Tensor, rules: InputRules) -> Tensor:
@@ -203,30 +250,38 @@ def _class_index(labels: Tensor, rules: InputRules) -> Tensor:
     if rules.label_ids is None:
         known, classes = (labels >= 0) & (labels < rules.num_classes), labels
     else:
-        ids, index = torch.tensor(rules.label_ids, device=labels.device).sort()
+        ids, index = from_host(rules.label_ids, torch.int64, labels.device).sort()
         place = torch.searchsorted(ids, labels).clamp(max=rules.num_classes - 1)
         known, classes = ids.index_select(0, place) == labels, index.index_select(0, place)
     return torch.where(known, classes, labels + UNKNOWN_LABEL)
 
 
-def _image_ids(targets: Sequence[Rows]) -> Ids | None:
-    given = [rows["image_id"] for rows in targets if "image_id" in rows]
-    if not given:
+def _image_ids(side: Side) -> list[int | str | Tensor] | None:
+    given = side.of_images("image_id")
+    if given is None:
         return None
-    if len(given) < len(targets):
-        raise InputError(
-            "some targets have an image_id and others have none",
-            remedy="give image_id in every target or in none",
-        )
     ids = [_image_id(value, image) for image, value in enumerate(given)]
-    if len({type(entry) for entry in ids}) > 1:
+    if len({kind_of_ids([entry]) for entry in ids}) > 1:
         raise InputError("image ids must be all int or all str", where="targets")
-    return tuple(ids)
+    return ids
 
 
-def _image_id(value: object, image: int) -> int | str:
+def kind_of_ids(ids: Sequence[object] | None) -> str:
+    """``"int"``, ``"str"`` or ``"none"``, by the first id."""
+    return "none" if ids is None else "str" if isinstance(ids[0], str) else "int"
+
+
+def _image_size(value: Any, image: int) -> Any:
+    if len(value) != 2:
+        raise InputError(
+            "must be (height, width)", where=f"target {image}, key 'image_size'", got=value
+        )
+    return value
+
+
+def _image_id(value: object, image: int) -> int | str | Tensor:
     if isinstance(value, Tensor) and value.numel() == 1 and not value.is_floating_point():
-        value = value.item()
+        return value.clone() if value.device.type != "cpu" else int(value)
     if isinstance(value, str):
         return value
     if hasattr(value, "__index__") and not isinstance(value, bool):
@@ -234,17 +289,3 @@ def _image_id(value: object, image: int) -> int | str:
     raise InputError(
         "must be an int or a str", where=f"target {image}, key 'image_id'", got=repr(value)
     )
-
-
-def _image_sizes(targets: Sequence[Rows]) -> Tensor:
-    """[B, 2] int32 on the CPU."""
-    sizes = []
-    for image, rows in enumerate(targets):
-        size = rows.get("image_size", (-1, -1))
-        size = size.tolist() if isinstance(size, Tensor) else list(size)
-        if len(size) != 2:
-            raise InputError(
-                "must be (height, width)", where=f"target {image}, key 'image_size'", got=size
-            )
-        sizes.append(size)
-    return torch.tensor(sizes, dtype=torch.int32).reshape(-1, 2)

@@ -1,26 +1,33 @@
-"""One tensor out of the tensors of many images: shapes, number types and devices.
+"""One tensor out of the tensors of many images: shapes, number types, box formats.
 
-float32 and float64 stay, half types widen to float32, integers to float64, all exactly.
+float32 and float64 stay, half types widen to float32, integers to float64, all exactly. A column
+stays on the device on which its images are; :mod:`transfer` moves whole columns afterwards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .errors import InputError
+from .ragged import BOX_FORMATS
+from .transfer import to_device
 
 Rows = Mapping[str, Any]
+
+EXACT_UP_TO = {torch.float16: 2048, torch.bfloat16: 256}
+"""Whole pixels are exact in half types up to here."""
 
 
 class Kind(NamedTuple):
     """A kind of number: how to convert a tensor (None: impossible), and words for the error."""
 
     convert: Callable[[Tensor], Tensor | None]
-    nothing: Tensor
+    dtype: torch.dtype
     expected: str
     remedy: str
 
@@ -28,7 +35,7 @@ class Kind(NamedTuple):
 def _to_floating(values: Tensor) -> Tensor | None:
     if values.dtype in (torch.float32, torch.float64):
         return values
-    if values.dtype in (torch.float16, torch.bfloat16):
+    if values.dtype in EXACT_UP_TO:
         return values.to(torch.float32)
     return None if values.dtype == torch.bool or values.is_complex() else values.to(torch.float64)
 
@@ -42,32 +49,66 @@ def _to_flag(values: Tensor) -> Tensor | None:
     return None if values.is_complex() else (values != 0).to(torch.uint8)
 
 
-_NOTHING = torch.zeros(0)
-FLOATING = Kind(_to_floating, _NOTHING, "must be real numbers", "convert with .float()")
-INTEGERS = Kind(_to_integers, _NOTHING.long(), "must be integers", "convert with .long()")
-FLAG = Kind(_to_flag, _NOTHING.byte(), "must be bool, or 0 and 1", "convert with .bool()")
+FLOATING = Kind(_to_floating, torch.float32, "must be real numbers", "convert with .float()")
+INTEGERS = Kind(_to_integers, torch.int64, "must be integers", "convert with .long()")
+FLAG = Kind(_to_flag, torch.uint8, "must be bool, or 0 and 1", "convert with .bool()")
 
 
-class Side:
-    """Predictions or targets of a batch: packs one key after the other on one device."""
+class Side(Protocol):
+    """Predictions or targets of a batch, one column after the other.
 
-    def __init__(self, images: Sequence[Rows], name: str, device: torch.device | None) -> None:
-        self._images, self._name = images, name
-        parts = [self._boxes(image) for image in range(len(images))]
-        self._device = device or (parts[0].device if parts else torch.device("cpu"))
-        if self._device.type == "mps":  # it has no float64, in which overlaps are computed
-            self._device = torch.device("cpu")
-        self.counts = tuple(part.shape[0] for part in parts)
-        self.boxes = self._cat("boxes", parts, FLOATING).reshape(-1, 4)
+    Attributes:
+        counts: rows of each image.
+        boxes: [N, 4].
+        box_format: the format that the boxes themselves name, or the one expected.
+        coarse: 0-d bool, whether half boxes lie where whole pixels are not exact; None if no half.
+    """
+
+    counts: tuple[int, ...]
+    boxes: Tensor
+    box_format: str
+    coarse: Tensor | None
+
+    def __contains__(self, key: str) -> bool:
+        """Whether any image has the key."""
 
     def column(self, key: str, kind: Kind, *, missing: float | None = None) -> Tensor:
         """One value per row, [N]; rows of images without the key get ``missing``."""
+
+    def complete(self, key: str) -> bool:
+        """Whether every image with rows has the key."""
+
+    def of_images(self, key: str) -> list[Any] | None:
+        """The value of each image, None if no image has the key.
+
+        Raises:
+            InputError: if only some have it.
+        """
+
+
+class ImageList:
+    """A :class:`Side` out of a list with one dict per image."""
+
+    def __init__(self, images: Sequence[Rows], name: str, box_format: str) -> None:
+        self._images, self._name = images, name
+        parts = [self._boxes(image) for image in range(len(images))]
+        filled = [part for part in parts if part.shape[0]]
+        self.box_format = _common_format(filled, box_format, name)
+        parts = [as_plain(part) for part in parts]
+        self.counts = tuple(part.shape[0] for part in parts)
+        self.coarse = _coarse(parts)
+        self.boxes = self._cat("boxes", parts, FLOATING).reshape(-1, 4)
+
+    def __contains__(self, key: str) -> bool:
+        return any(key in rows for rows in self._images)
+
+    def column(self, key: str, kind: Kind, *, missing: float | None = None) -> Tensor:
         parts = []
         for image, (rows, count) in enumerate(zip(self._images, self.counts, strict=True)):
             if missing is not None and key not in rows:
-                parts.append(torch.full((count,), missing, device=self._device))
+                parts.append(torch.full((count,), missing, device=self.boxes.device))
                 continue
-            values = self._tensor(image, key)
+            values = tensor_of(rows[key], lambda: self._where(image, key))  # noqa: B023
             if values.shape != (count,) and (count or values.numel()):
                 raise InputError(
                     "must have one entry per box",
@@ -77,47 +118,183 @@ class Side:
             parts.append(values)
         return self._cat(key, parts, kind)
 
+    def complete(self, key: str) -> bool:
+        counted = zip(self._images, self.counts, strict=True)
+        return all(key in rows for rows, count in counted if count)
+
+    def of_images(self, key: str) -> list[Any] | None:
+        given = [rows[key] for rows in self._images if key in rows]
+        if given and len(given) < len(self._images):
+            raise InputError(
+                f"some {self._name}s have an {key} and others have none",
+                remedy=f"give {key} in every {self._name} or in none",
+            )
+        return given or None
+
     def _boxes(self, image: int) -> Tensor:
-        boxes = self._tensor(image, "boxes")
+        boxes = tensor_of(self._images[image]["boxes"], lambda: self._where(image, "boxes"))
         if boxes.shape in ((0,), (0, 4)):
-            return boxes.reshape(0, 4)
+            return as_plain(boxes).reshape(0, 4)
         if boxes.dim() != 2 or boxes.shape[1] != 4:
             raise InputError(
                 "must have shape [N, 4]", where=self._where(image, "boxes"), got=tuple(boxes.shape)
             )
         return boxes
 
-    def _tensor(self, image: int, key: str) -> Tensor:
-        value = self._images[image][key]
-        if isinstance(value, Tensor):
-            return value
-        try:
-            return torch.as_tensor(value)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(
-                f"must be a tensor of numbers ({error})", where=self._where(image, key)
-            ) from None
-
     def _cat(self, key: str, parts: list[Tensor], kind: Kind) -> Tensor:
-        """One tensor on the device; several number types are widened before they are mixed."""
-        if not any(part.numel() for part in parts):
-            return kind.nothing.to(self._device)
-        parts = [part for part in parts if part.numel()]
-        if len({part.dtype for part in parts}) > 1:
-            parts = [self._converted(key, part, kind) for part in parts]
-        packed = torch.cat([part.to(self._device, non_blocking=True) for part in parts])
-        return self._converted(key, packed, kind)
-
-    def _converted(self, key: str, values: Tensor, kind: Kind) -> Tensor:
-        numbers = kind.convert(values)
-        if numbers is None:
-            raise InputError(
-                kind.expected,
-                where=f"{self._name}s, key {key!r}",
-                got=values.dtype,
-                remedy=kind.remedy,
-            )
-        return numbers
+        """One tensor; several number types are widened before they are mixed."""
+        where = f"{self._name}s, key {key!r}"
+        filled = [part for part in parts if part.numel()]
+        if not filled:
+            home = parts[0].device if parts else torch.device("cpu")
+            return torch.zeros(0, dtype=kind.dtype, device=home)
+        if len({part.dtype for part in filled}) > 1:
+            filled = [_converted(part, kind, where) for part in filled]
+        return _converted(torch.cat(_on_one_device(filled)), kind, where)
 
     def _where(self, image: int, key: str) -> str:
         return f"{self._name} {image}, key {key!r}"
+
+
+class PackedRows:
+    """A :class:`Side` out of one dict of packed tensors.
+
+    ``boxes`` are [N, 4] beside ``counts`` [B] on the host, or dense [B, Q, 4]; other columns are
+    [N] or [B, Q], ``image_id`` and ``image_size`` hold B entries.
+    """
+
+    def __init__(self, rows: Rows, name: str, box_format: str) -> None:
+        self._rows, self._name = rows, name
+        boxes = tensor_of(rows["boxes"], lambda: self._where("boxes"))
+        self.box_format = _common_format([boxes], box_format, name)
+        boxes = as_plain(boxes)
+        self.counts = self._counts(boxes)
+        if boxes.shape[-1:] != (4,) or boxes.dim() not in (2, 3):
+            raise InputError(
+                "must have shape [N, 4] beside 'counts', or [B, Q, 4]",
+                where=self._where("boxes"),
+                got=tuple(boxes.shape),
+            )
+        self._shape = boxes.shape[:-1]
+        self.coarse = _coarse([boxes])
+        # Copies, as torch.cat makes them of lists: a model may overwrite its outputs.
+        self.boxes = _converted(boxes.reshape(-1, 4).clone(), FLOATING, self._where("boxes"))
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._rows
+
+    def column(self, key: str, kind: Kind, *, missing: float | None = None) -> Tensor:
+        if missing is not None and key not in self._rows:
+            return torch.full((self.boxes.shape[0],), missing, device=self.boxes.device)
+        values = tensor_of(self._rows[key], lambda: self._where(key))
+        if values.shape != self._shape and (self.boxes.shape[0] or values.numel()):
+            raise InputError(
+                "must have one entry per box",
+                where=self._where(key),
+                got=f"shape {tuple(values.shape)} beside boxes {tuple(self._shape)}",
+            )
+        return _converted(values.reshape(-1).clone(), kind, self._where(key))
+
+    def complete(self, key: str) -> bool:
+        return key in self._rows
+
+    def of_images(self, key: str) -> list[Any] | None:
+        if key not in self._rows:
+            return None
+        entries = list(self._rows[key])
+        if len(entries) != len(self.counts):
+            raise InputError(
+                "must have one entry per image",
+                where=self._where(key),
+                got=f"{len(entries)} beside {len(self.counts)} images",
+            )
+        return entries
+
+    def _counts(self, boxes: Tensor) -> tuple[int, ...]:
+        counts = self._rows.get("counts")
+        if counts is None:
+            if boxes.dim() == 3:
+                return (boxes.shape[1],) * boxes.shape[0]
+            raise InputError(
+                "a dict in place of a list means packed tensors, which need 'counts'",
+                where=f"{self._name}s",
+                remedy="wrap a single image in a list, or give the rows of each image in 'counts'",
+            )
+        if isinstance(counts, Tensor) and counts.device.type != "cpu":
+            raise InputError(
+                "must be on the host, since sizes would have to wait for the device",
+                where=self._where("counts"),
+                got=counts.device,
+                remedy="give a list or a CPU tensor",
+            )
+        sizes = tuple(counts.tolist() if isinstance(counts, Tensor | np.ndarray) else counts)
+        if not all(isinstance(size, int) for size in sizes):
+            raise InputError("must be integers", where=self._where("counts"), got=list(sizes))
+        if boxes.dim() == 2 and (min(sizes, default=0) < 0 or sum(sizes) != boxes.shape[0]):
+            raise InputError(
+                "must add up to the boxes",
+                where=self._where("counts"),
+                got=f"{sum(sizes)} rows in counts beside {boxes.shape[0]} boxes",
+            )
+        return sizes
+
+    def _where(self, key: str) -> str:
+        return f"{self._name}s, key {key!r}"
+
+
+def tensor_of(value: object, where: Callable[[], str]) -> Tensor:
+    """A tensor out of a tensor, an array, numbers in lists, or whatever speaks DLPack."""
+    if isinstance(value, Tensor):
+        return value
+    try:
+        if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
+            return torch.utils.dlpack.from_dlpack(value)
+        return torch.tensor(value, device="cpu")
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        raise InputError(f"must be a tensor of numbers ({error})", where=where()) from None
+
+
+def as_plain(boxes: Tensor) -> Tensor:
+    """Without the subclass that torchvision gives boxes."""
+    return boxes.as_subclass(Tensor) if hasattr(boxes, "format") else boxes
+
+
+def _common_format(parts: Sequence[Tensor], expected: str, name: str) -> str:
+    """The format that ``tv_tensors.BoundingBoxes`` name, or the expected one."""
+    formats = {getattr(getattr(part, "format", None), "value", expected) for part in parts}
+    found = {str(value).lower() for value in formats} or {expected}
+    if len(found) > 1 or not found <= set(BOX_FORMATS):
+        raise InputError(
+            f"boxes of one batch must share one format of {', '.join(BOX_FORMATS)}",
+            where=f"{name}s, key 'boxes'",
+            got=", ".join(sorted(found)),
+        )
+    return found.pop()
+
+
+def _coarse(parts: Sequence[Tensor]) -> Tensor | None:
+    """Whether half boxes lie beyond what their type holds exactly; None if none are half."""
+    far = [
+        (part.abs() > EXACT_UP_TO[part.dtype]).any()
+        for part in parts
+        if part.dtype in EXACT_UP_TO and part.numel()
+    ]
+    return torch.stack(_on_one_device(far)).any() if far else None
+
+
+def _on_one_device(parts: list[Tensor]) -> list[Tensor]:
+    """The parts on the one device among them that is not the CPU."""
+    devices = {part.device for part in parts}
+    if len(devices) == 1:
+        return parts
+    target = next(device for device in devices if device.type != "cpu")
+    hosted = [i for i, part in enumerate(parts) if part.device.type == "cpu"]
+    moved = dict(zip(hosted, to_device([parts[i] for i in hosted], target), strict=True))
+    return [moved.get(i, part).to(target, non_blocking=True) for i, part in enumerate(parts)]
+
+
+def _converted(values: Tensor, kind: Kind, where: str) -> Tensor:
+    numbers = kind.convert(values) if values.numel() else values.to(kind.dtype)
+    if numbers is None:
+        raise InputError(kind.expected, where=where, got=values.dtype, remedy=kind.remedy)
+    return numbers

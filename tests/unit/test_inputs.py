@@ -1,4 +1,4 @@
-"""Wrong input gets one clear sentence and leaves the state as it was; odd input is taken exactly."""
+"""Wrong input gets one clear sentence and loses nothing; odd input is taken exactly."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_wrong_arguments(arguments: dict[str, Any], sentence: str) -> None:
 
 
 def test_wrong_protocols() -> None:
-    with pytest.raises(ProtocolError, match="unknown protocol .*near names: .*voc2007"):
+    with pytest.raises(ProtocolError, match=r"unknown protocol .*near names: .*voc2007"):
         DetectionAP("voc207", num_classes=1)
     with pytest.raises(InputError, match="distinct names"):
         DetectionAP(["voc2007", "voc2007"], num_classes=1)

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Self
 
 import torch
 
 from ..errors import InputError, StateError, VocMetricsWarning
-from ..inputs import Batch, InputRules, fault_of, pack
+from ..inputs import (
+    Batch,
+    InputRules,
+    fault_of,
+    kind_of_ids,
+    pack,
+    read_image_ids,
+    read_image_sizes,
+    warn_of_coarse_boxes,
+)
 from ..matching import match_images
 from ..matching.lanes import Lanes
 from ..packing import Rows
 from ..protocols import DetectionProtocol, protocol_title
-from ..ragged import BOX_FORMATS
+from ..ragged import BOX_FORMATS, Detections, GroundTruths
 from ..ranking import without_repeats
 from ..records import TENSORS, MatchRecords
 from .base import Metric
@@ -64,7 +74,7 @@ class RecordMetric(Metric):
         self._updated = False
 
     @torch.no_grad()
-    def update(self, predictions: Sequence[Rows], targets: Sequence[Rows]) -> Self:
+    def update(self, predictions: Sequence[Rows] | Rows, targets: Sequence[Rows] | Rows) -> Self:
         """Add a batch of images.
 
         Args:
@@ -75,6 +85,11 @@ class RecordMetric(Metric):
                 ``iscrowd``, ``ignore`` [M], ``area`` [M] in square pixels (default: the box's own),
                 ``image_id`` (int or str), ``image_size`` (height, width).
 
+        Either may be one dict of packed tensors instead: rows of all images, and ``counts`` [B] on
+        the host; or dense tensors, ``boxes`` [B, Q, 4] and the others [B, Q]. Values are tensors,
+        NumPy arrays, lists of numbers, or whatever speaks DLPack; torchvision's ``BoundingBoxes``
+        say their own format.
+
         Work happens on the device of the first predicted boxes; targets may be on the CPU. Values
         are checked at once on the CPU; on other devices by ``compute``, so that ``update`` need not
         wait.
@@ -84,12 +99,14 @@ class RecordMetric(Metric):
         """
         batch = pack(predictions, targets, self._rules, self._device)
         self._check_conventions(batch)
-        device = batch.detections.boxes.device
-        if device.type == "cpu" and (fault := fault_of(batch)) is not None:
+        if (fault := fault_of(batch, on_host=True)) is not None:
             raise fault
+        warn_of_coarse_boxes(batch, on_host=True)
         self._updated = True
-        if batch.detections.counts:
-            self._device = device
+        if self._pending and batch.box_formats != self._pending[0].box_formats:
+            self._flush()
+        if batch.num_images:
+            self._device = batch.detections.boxes.device
             self._pending.append(batch)
             counts = list(zip(batch.detections.counts, batch.ground_truths.counts, strict=True))
             self._pending_rows += sum(n + m + 1 for n, m in counts)
@@ -209,39 +226,54 @@ class RecordMetric(Metric):
         self._pending_rows = self._pending_pairs = 0
         if not pending:
             return
-        faults = [fault for batch in pending if (fault := fault_of(batch)) is not None]
-        if faults:
-            self._fault = self._fault or faults[0]
+        self._read_deferred(pending)
+        if self._fault is not None:
             return
-        chunk = Batch.cat(pending)
+        detections = Detections.cat([batch.detections for batch in pending])
+        ground_truths = GroundTruths.cat([batch.ground_truths for batch in pending])
+        ids, sizes = read_image_ids(pending), read_image_sizes(pending)
         for protocol, parts in zip(self.protocols, self._parts, strict=True):
             parts.append(
                 match_images(
                     protocol,
-                    chunk.detections,
-                    chunk.ground_truths,
+                    detections,
+                    ground_truths,
                     num_classes=len(self.class_names),
-                    image_ids=chunk.image_ids,
-                    image_sizes=chunk.image_sizes.to(chunk.detections.boxes.device),
+                    image_ids=ids,
+                    image_sizes=sizes.to(detections.boxes.device),
                 )
             )
 
+    def _read_deferred(self, batches: Sequence[Batch]) -> None:
+        """Read what the device found wrong with values: the first fault stays until ``reset``."""
+        images = sum(part.num_images for part in self._parts[0])
+        for batch in batches:
+            self._fault = self._fault or fault_of(batch, on_host=False, images_before=images)
+            warn_of_coarse_boxes(batch, on_host=False)
+            images += batch.num_images
+
     def _check_conventions(self, batch: Batch) -> None:
         """Image ids and ``order`` must be given always or never."""
-        seen = [(b.image_ids, b.detections.order, b.detections.counts) for b in self._pending[:1]]
-        seen += [(p.image_ids, p.order, (p.image.shape[0],)) for p in self._parts[0][:1]]
-        mine = (batch.image_ids, batch.detections.order, batch.detections.counts)
-        for other in seen:
-            if mine[2] and other[2] and _kind(mine[0]) != _kind(other[0]):
+        parts = self._parts[0]
+        ids: list[Sequence[object] | None] = [earlier.image_ids for earlier in self._pending[:1]]
+        ids += [part.image_ids for part in parts[:1] if part.num_images]
+        mine = kind_of_ids(batch.image_ids)
+        for other in map(kind_of_ids, ids):
+            if batch.num_images and mine != other:
                 raise InputError(
                     "image ids must be of one kind in all batches",
                     where="targets, key 'image_id'",
-                    got=f"{_kind(mine[0])} after {_kind(other[0])}",
+                    got=f"{mine} after {other}",
                 )
-            if sum(mine[2]) and sum(other[2]) and (mine[1] is None) != (other[1] is None):
-                raise InputError(
-                    "must be given in all batches or in none", where="predictions, key 'order'"
-                )
+        unordered = chain(
+            (b.detections.order is None for b in self._pending if sum(b.detections.counts)),
+            (part.order is None for part in parts if part.image.shape[0]),
+        )
+        without = batch.detections.order is None
+        if sum(batch.detections.counts) and next(unordered, without) != without:
+            raise InputError(
+                "must be given in all batches or in none", where="predictions, key 'order'"
+            )
 
     def _words(self, number: int) -> int:
         return Lanes.of(self.protocols[number]).words
@@ -267,10 +299,6 @@ class RecordMetric(Metric):
                     got=found,
                     remedy="give both metrics the same protocol and classes",
                 )
-
-
-def _kind(ids: Sequence[object] | None) -> str:
-    return "none" if ids is None else type(ids[0]).__name__
 
 
 def _class_names(

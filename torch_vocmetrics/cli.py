@@ -1,0 +1,298 @@
+"""The command ``vocmetrics``: official numbers from the files that the official tools read."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from torch_vocmetrics import DetectionAP, __version__
+
+from . import io
+from .cli_report import Inputs, as_json, report, table
+from .errors import FileFormatError, InputError, VocMetricsError, VocMetricsWarning
+from .protocols import (
+    DetectionProtocol,
+    ProtocolFile,
+    load_dataset,
+    load_protocol,
+    protocol_file,
+    protocol_names,
+)
+from .results import DetectionResult
+
+_CHUNK = 512  # images of one update: enough to be fast, few enough to show progress
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and give its exit code: 0, or 2 after one sentence on standard error.
+
+    Args:
+        argv: the arguments; None takes those of the process.
+
+    Example:
+        >>> main(["protocols", "voc2007"])  # doctest: +ELLIPSIS
+        detection/voc2007: PASCAL VOC 2007-2009 detection, 11-point average precision
+        ...
+    """
+    try:
+        args = _parser().parse_args(argv)
+    except SystemExit as stop:  # argparse has said what is wrong, or printed its help
+        return int(stop.code or 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", VocMetricsWarning)
+        warnings.showwarning = _show_warning  # type: ignore[assignment]
+        try:
+            args.run(args)
+            sys.stdout.flush()
+        except BrokenPipeError:  # who read the table has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            return _fail(f"{place}{error.strerror or error}")
+        except UnicodeEncodeError as error:
+            return _fail(f"the terminal cannot show all letters ({error.reason}); set PYTHONUTF8=1")
+        except VocMetricsError as error:
+            return _fail(str(error))
+        except KeyboardInterrupt:
+            return 130
+    return 0
+
+
+def _fail(sentence: str) -> int:
+    print(f"vocmetrics: error: {sentence}", file=sys.stderr)
+    return 2
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    print(f"vocmetrics: warning: {message}", file=sys.stderr)
+
+
+# Arguments ----------------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="vocmetrics", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    evaluate = commands.add_parser("evaluate", help="evaluate detections by a protocol")
+    _add_evaluate_arguments(evaluate)
+    evaluate.set_defaults(run=_evaluate)
+    protocols = commands.add_parser(
+        "protocols", help="list the protocols, or show one with sources"
+    )
+    protocols.add_argument("name", nargs="?", help="such as detection/voc2007, or a TOML file")
+    protocols.add_argument("--json", action="store_true", help="JSON in place of text")
+    protocols.set_defaults(run=_protocols)
+    return parser
+
+
+def _add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("protocol", help="such as detection/voc2007, or a TOML file with rules of your own")
+    add(
+        "--ground-truth",
+        required=True,
+        type=Path,
+        metavar="PATH",
+        help="a folder with Annotations and ImageSets (VOC), or an instances .json (COCO)",
+    )
+    add(
+        "--detections",
+        required=True,
+        metavar="PATH",
+        help="VOC: results files, with {class} in place of the class; COCO: a results .json",
+    )
+    add("--image-set", default="test", metavar="NAME", help="VOC: list in ImageSets/Main [test]")
+    add("--classes", type=_names, metavar="A,B", help="evaluate these classes only")
+    add("--iou-thresholds", type=_list_of(float), metavar="T,T", help="in place of the protocol's")
+    add("--max-detections", type=_list_of(int), metavar="N,N", help="in place of the protocol's")
+    add("--device", default="cpu", help="where to evaluate: cpu or cuda [cpu]")
+    add("--json", metavar="FILE", help="write all numbers there; - is stdout, without the table")
+    add("--quiet", action="store_true", help="no table and no progress")
+    add("--max-file-size", type=int, metavar="MIB", help="read files up to this size")
+
+
+def _list_of(kind: Callable[[str], float]) -> Callable[[str], tuple[float, ...]]:
+    def numbers(text: str) -> tuple[float, ...]:
+        try:
+            return tuple(kind(word) for word in text.split(","))
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"numbers with commas between, got {text!r}") from None
+
+    return numbers
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) != len(names):
+        raise argparse.ArgumentTypeError(f"distinct names with commas between, got {text!r}")
+    return names
+
+
+def _full_name(name: str) -> str:
+    """``task/name``: the task may be left out, as it may in ``DetectionAP``."""
+    return name if "/" in name or name.endswith(".toml") else f"detection/{name}"
+
+
+def _protocol(args: argparse.Namespace) -> DetectionProtocol:
+    changes = {
+        key: getattr(args, key)
+        for key in ("iou_thresholds", "max_detections")
+        if getattr(args, key) is not None
+    }
+    return dataclasses.replace(load_protocol(args.protocol, DetectionProtocol), **changes)
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise InputError("must be cpu, cuda or cuda:N", where="--device", got=repr(name))
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        got = f"{name!r} among {torch.cuda.device_count()} CUDA devices"
+        raise InputError("no such device", where="--device", got=got, remedy="try --device cpu")
+    return device
+
+
+# vocmetrics evaluate ------------------------------------------------------------------------------
+
+
+def _evaluate(args: argparse.Namespace) -> None:
+    protocol, device = _protocol(args), _device(args.device)
+    if args.json not in (None, "-") and not Path(args.json).absolute().parent.is_dir():
+        raise InputError("the folder does not exist", where=f"--json {args.json}")
+    progress = _Progress(quiet=args.quiet)
+    try:
+        inputs = _read(args, protocol, progress)
+        result = _compute(protocol, inputs, device, progress)
+    finally:
+        progress.close()
+    if args.json is not None:
+        text = json.dumps(report(result, inputs), indent=2, allow_nan=False) + "\n"
+        if args.json == "-":
+            sys.stdout.write(text)
+        else:
+            Path(args.json).write_text(text, encoding="utf-8")
+    if not args.quiet and args.json != "-":
+        print(table(result, inputs))
+
+
+def _read(args: argparse.Namespace, protocol: DetectionProtocol, progress: _Progress) -> Inputs:
+    """Read folder or file: what the ground truth is decides, not the protocol."""
+    limit = {} if args.max_file_size is None else {"max_bytes": args.max_file_size * 2**20}
+    # VOC's tools break ties by the rows of a file, pycocotools goes image by image.
+    file_order = protocol.interpolation != "recall_grid"
+    path = args.ground_truth
+    if path.is_dir():
+        early = protocol.name.startswith("voc2006")
+        names = args.classes or load_dataset("voc2006" if early else "voc2007").class_names
+        files = io.find_results(args.detections, names)
+        ground_truths = io.read_voc_ground_truths(
+            path,
+            args.image_set,
+            class_names=list(files),
+            text_form=early,
+            progress=partial(progress, "annotations read"),
+            **limit,
+        )
+        detections = io.read_voc_detections(files, ground_truths, file_order=file_order, **limit)
+        return Inputs(ground_truths, detections, tuple(name for name in names if name not in files))
+    if path.suffix.lower() != ".json":
+        raise FileFormatError(
+            "neither a folder nor a .json file",
+            where=f"--ground-truth {path}",
+            remedy="give a folder with Annotations and ImageSets, or a COCO instances file",
+        )
+    ground_truths = io.read_coco_ground_truths(path, class_names=args.classes, **limit)
+    detections = io.read_coco_detections(
+        args.detections, ground_truths, file_order=file_order, **limit
+    )
+    return Inputs(ground_truths, detections, ())
+
+
+def _compute(
+    protocol: DetectionProtocol, inputs: Inputs, device: torch.device, progress: _Progress
+) -> DetectionResult:
+    truth, predictions = inputs.ground_truths, inputs.detections.predictions
+    metric = DetectionAP(
+        protocol,
+        class_names=truth.class_names,
+        label_ids=truth.label_ids,
+        box_format=truth.box_format,
+    )
+    for start in range(0, len(predictions), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        there = [{key: v.to(device) for key, v in one.items()} for one in predictions[part]]
+        metric.update(there, truth.targets[part])
+        progress("images matched", start + len(there), len(predictions))
+    result = metric.compute()
+    assert isinstance(result, DetectionResult), "one protocol gives one result"
+    return result
+
+
+class _Progress:
+    """How far the work is, on standard error: at once on a terminal, else after some seconds."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._shown, self._terminal = False, sys.stderr.isatty()
+        self._pause = math.inf if quiet else 0.2 if self._terminal else 5.0
+        self._next = time.monotonic() + self._pause
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if time.monotonic() < self._next:
+            return
+        self._next, self._shown = time.monotonic() + self._pause, True
+        start, end = ("\r\033[K", "") if self._terminal else ("", "\n")
+        print(f"{start}{done} of {total} {what}", end=end, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        if self._shown and self._terminal:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+# vocmetrics protocols -----------------------------------------------------------------------------
+
+
+def _protocols(args: argparse.Namespace) -> None:
+    if args.name is None:
+        names = [f"detection/{name}" for name in protocol_names("detection")]
+        titles = {name: protocol_file(name).title for name in names}
+        listed = [{"name": name, "title": title} for name, title in titles.items()]
+        width = max(map(len, names))
+        lines = [f"{name.ljust(width)}  {title}" for name, title in titles.items()]
+        print(json.dumps(listed, indent=2) if args.json else "\n".join(lines))
+        return
+    name = _full_name(args.name)
+    own = name.endswith(".toml")
+    content = ProtocolFile.read(Path(name)) if own else protocol_file(name)
+    protocol = content.protocol(content.names[0] if own else name.split("/")[1])
+    if args.json:
+        shown = {
+            "name": f"{content.task}/{protocol.name}",
+            "title": content.title,
+            "fingerprint": protocol.fingerprint,
+            "rules": as_json(protocol.rules),
+            "sources": content.sources,
+        }
+        print(json.dumps(shown, indent=2, allow_nan=False))
+        return
+    print(f"{content.task}/{protocol.name}: {content.title}\nfingerprint {protocol.fingerprint}")
+    for rule, value in protocol.rules.items():
+        print(f"\n{rule} = {json.dumps(as_json(value))}\n    {content.sources[rule]}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

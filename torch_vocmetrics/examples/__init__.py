@@ -1,0 +1,1 @@
+"""Programs to run and to copy from: ``python -m torch_vocmetrics.examples.<name>``."""

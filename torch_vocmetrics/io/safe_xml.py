@@ -1,0 +1,57 @@
+"""Parsing XML from strangers: small files, no declarations, every fault a plain sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+from ..errors import FileFormatError
+from .files import line_of, read_bytes
+
+MAX_XML_BYTES = 4 * 2**20
+"""The largest XML file that is parsed unless a larger ``max_bytes`` is given: 4 MiB."""
+
+
+def parse_xml(path: Path, *, max_bytes: int = MAX_XML_BYTES) -> ElementTree.Element:
+    """Parse an XML file without a document type and give its root element.
+
+    A document type or an entity declaration is refused before the parser sees it, so nothing is
+    expanded or fetched. UTF-16, in which such a declaration could hide, is refused as well.
+
+    Raises:
+        FileFormatError: if the file is too large, declares entities or is not well-formed XML.
+        OSError: if there is no such file or it may not be read.
+    """
+    data = read_bytes(path, max_bytes=max_bytes)
+    zero = data.find(b"\0")
+    if zero >= 0 or data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise FileFormatError(
+            "not an XML file in UTF-8",
+            where=f"{path}, line {line_of(data, max(zero, 0))}",
+            got="a zero byte, as in UTF-16 or in an image",
+            remedy="save the file as UTF-8",
+        )
+    for declaration in (b"<!DOCTYPE", b"<!ENTITY"):
+        place = data.find(declaration)
+        if place >= 0:
+            raise FileFormatError(
+                "document types and entities are not read",
+                where=f"{path}, line {line_of(data, place)}",
+                got=declaration.decode(),
+                remedy="remove the declaration: annotations need none",
+            )
+    try:
+        return ElementTree.fromstring(data)
+    except ElementTree.ParseError as error:
+        raise _malformed(path, f"line {error.position[0]}", error) from None
+    except (ValueError, LookupError) as error:  # an encoding that Python or expat does not have
+        raise _malformed(path, "line 1", error) from None
+
+
+def _malformed(path: Path, place: str, error: Exception) -> FileFormatError:
+    return FileFormatError(
+        "not well-formed XML",
+        where=f"{path}, {place}",
+        got=str(error),
+        remedy="check that the file is complete and in the encoding that its first line declares",
+    )

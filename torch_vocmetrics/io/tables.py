@@ -1,0 +1,94 @@
+"""What every reader gives: images, classes, and one dict per image ready for ``update``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GroundTruthFile:
+    """Ground truth of a set of images.
+
+    Attributes:
+        image_ids: I ids, in the order of ``targets``.
+        class_names: K names.
+        label_ids: the value that each class has in ``labels``.
+        other_label_ids: values of classes of the file that were left out on request.
+        box_format: ``"xyxy"`` (VOC) or ``"xywh"`` (COCO), as the file has the boxes.
+        targets: I dicts, the second argument of ``DetectionAP.update``.
+    """
+
+    image_ids: tuple[int, ...] | tuple[str, ...]
+    class_names: tuple[str, ...]
+    label_ids: tuple[int, ...]
+    other_label_ids: tuple[int, ...] = ()
+    box_format: str
+    targets: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DetectionFile:
+    """Detections of the images of a :class:`GroundTruthFile`.
+
+    Attributes:
+        predictions: I dicts, the first argument of ``DetectionAP.update``.
+        num_detections: how many detections each of the K classes has.
+    """
+
+    predictions: list[dict[str, Tensor]]
+    num_detections: tuple[int, ...]
+
+
+def split_by_image(
+    image_index: Integers, num_images: int, columns: Mapping[str, NDArray[Any]]
+) -> list[dict[str, Tensor]]:
+    """Split rows into one dict of tensors per image, in which rows keep their order.
+
+    Args:
+        image_index: [N] place of each row's image, in 0..I-1.
+        num_images: I.
+        columns: arrays of N rows.
+    """
+    order = np.argsort(image_index, kind="stable")
+    counts = np.bincount(image_index, minlength=num_images).tolist()
+    parts = {
+        key: torch.split(torch.from_numpy(column[order]), counts) for key, column in columns.items()
+    }
+    return [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
+
+
+def known_size(height: object, width: object) -> tuple[int, int] | None:
+    """Height and width in whole pixels; None unless both are numbers in [1, 2**31)."""
+    for side in (height, width):
+        if not isinstance(side, int | float) or not 1 <= side < 2**31:
+            return None
+    return int(height), int(width)  # type: ignore[call-overload]
+
+
+def with_images(
+    targets: Sequence[Mapping[str, Tensor]],
+    image_ids: Sequence[int | str],
+    sizes: Sequence[tuple[int, int] | None],
+) -> list[dict[str, Any]]:
+    """Add ``image_id`` and, where it is known, ``image_size`` (height, width) to each target."""
+    return [
+        {**target, "image_id": image_id, **({} if size is None else {"image_size": size})}
+        for target, image_id, size in zip(targets, image_ids, sizes, strict=True)
+    ]
+
+
+def count_labels(labels: Integers, label_ids: Sequence[int]) -> tuple[int, ...]:
+    """How often each label id occurs in ``labels``."""
+    values, counts = np.unique(labels, return_counts=True)
+    found = dict(zip(values.tolist(), counts.tolist(), strict=True))
+    return tuple(found.get(label, 0) for label in label_ids)

@@ -1,0 +1,123 @@
+"""Results files of the PASCAL VOC kits: one text file per class, one row per detection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import FileFormatError
+from .files import MAX_TEXT_BYTES, read_text
+from .tables import Floats, Integers
+from .voc_annotations import parse_number
+
+_COLUMNS = ("image id", "confidence", "xmin", "ymin", "xmax", "ymax")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DetectionRows:
+    """The rows of one results file, in file order.
+
+    Attributes:
+        image_index: [N] int64, place of each row's image in the image set.
+        scores: [N] float64.
+        boxes: [N, 4] float64, xmin, ymin, xmax, ymax.
+    """
+
+    image_index: Integers
+    scores: Floats
+    boxes: Floats
+
+
+def find_results(pattern: str, class_names: Sequence[str]) -> dict[str, Path]:
+    """Find the results files that exist, by class.
+
+    Args:
+        pattern: a path with ``{class}`` in place of the class, such as
+            ``results/comp4_det_test_{class}.txt``.
+        class_names: the classes to look for; what has no file was not entered.
+
+    Raises:
+        FileFormatError: if the pattern does not hold ``{class}``, or no class has a file.
+    """
+    if "{class}" not in pattern:
+        raise FileFormatError(
+            "not a pattern of results files",
+            where=pattern,
+            remedy="write {class} where the class stands, as in comp4_det_test_{class}.txt",
+        )
+    paths = {name: Path(pattern.replace("{class}", name)) for name in class_names}
+    found = {name: path for name, path in paths.items() if path.exists()}
+    if not found:
+        raise FileFormatError(
+            f"none of the {len(paths)} classes has a results file",
+            where=pattern,
+            remedy="check the folder and the place of {class}",
+        )
+    return found
+
+
+def read_results(
+    path: str | Path, image_index: Mapping[str, int], *, max_bytes: int = MAX_TEXT_BYTES
+) -> DetectionRows:
+    """Read the rows ``<image id> <confidence> <xmin> <ymin> <xmax> <ymax>`` of a file.
+
+    Args:
+        path: the file; an empty one is a class without detections.
+        image_index: place of each known image.
+        max_bytes: the largest file that is read.
+
+    Raises:
+        FileFormatError: naming file and line, for a malformed row or an unknown image.
+        OSError: if there is no such file or it may not be read.
+    """
+    text = read_text(Path(path), max_bytes=max_bytes)
+    rows = [fields for fields in map(str.split, text.split("\n")) if fields]
+    table = _convert(rows, image_index)
+    if table is None:
+        raise _first_fault(path, text, image_index)
+    return table
+
+
+def _convert(rows: list[list[str]], image_index: Mapping[str, int]) -> DetectionRows | None:
+    """Convert all rows at once, column by column; None if any of them has a fault."""
+    if any(len(fields) != len(_COLUMNS) for fields in rows):
+        return None
+    columns = list(zip(*rows, strict=True)) or [()] * len(_COLUMNS)
+    try:
+        index = np.array([image_index[image_id] for image_id in columns[0]], np.int64)
+        numbers = np.array([list(map(float, column)) for column in columns[1:]])
+    except (KeyError, ValueError):
+        return None
+    plain = all("_" not in (text := "".join(column)) and text.isascii() for column in columns[1:])
+    if not (plain and np.isfinite(numbers).all()):
+        return None
+    return DetectionRows(
+        image_index=index, scores=numbers[0], boxes=np.ascontiguousarray(numbers[1:].T)
+    )
+
+
+def _first_fault(path: str | Path, text: str, image_index: Mapping[str, int]) -> FileFormatError:
+    """Find the fault of the first row that has one."""
+    for number, line in enumerate(text.split("\n"), 1):
+        fields = line.split()
+        where = f"{path}, line {number}"
+        if fields and len(fields) != len(_COLUMNS):
+            return FileFormatError(
+                "not a row of a results file",
+                where=where,
+                got=f"{len(fields)} columns",
+                remedy=f"a row is {', '.join(_COLUMNS)}",
+            )
+        for column, field in zip(_COLUMNS[1:], fields[1:], strict=False):
+            parse_number(field, f"{where}, {column}")
+        if fields and fields[0] not in image_index:
+            return FileFormatError(
+                "the image is not in the image set",
+                where=where,
+                got=repr(fields[0][:60]),
+                remedy="evaluate on the image set that the results were made for",
+            )
+    raise AssertionError(f"{path}: no fault found")

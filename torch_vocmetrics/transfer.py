@@ -1,0 +1,33 @@
+"""From the host to a device without waiting: one copy from pinned memory for many columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def to_device(columns: Sequence[Tensor], device: torch.device) -> list[Tensor]:
+    """The same tensors on ``device``; all that are on the CPU go to CUDA in one copy."""
+    placed = [column.to(device) if column.device.type != "cpu" else column for column in columns]
+    places = [i for i, column in enumerate(columns) if column.device.type == "cpu"]
+    if device.type != "cuda" or not places:
+        return [column.to(device) for column in placed]
+    # Widest numbers first, so that every column starts at a multiple of its own width.
+    places.sort(key=lambda i: -columns[i].element_size())
+    sizes = [columns[i].numel() * columns[i].element_size() for i in places]
+    staging = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=True)
+    for i, part in zip(places, torch.split(staging, sizes), strict=True):
+        part.copy_(columns[i].contiguous().reshape(-1).view(torch.uint8))
+    moved = staging.to(device, non_blocking=True)
+    for i, part in zip(places, torch.split(moved, sizes), strict=True):
+        placed[i] = part.view(columns[i].dtype).reshape(columns[i].shape)
+    return placed
+
+
+def from_host(
+    values: Sequence[int] | Sequence[float], dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """A list of numbers as a tensor on ``device``."""
+    return to_device([torch.tensor(values, dtype=dtype, device="cpu")], device)[0]
