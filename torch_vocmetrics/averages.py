@@ -37,7 +37,7 @@ def all_points(recall: Floats, precision: Floats) -> float:
 
 
 def plain(recall: Floats, precision: Floats) -> float:
-    """Precision summed over the steps of recall as it stands, without interpolation; 0 of no rows."""
+    """Precision summed over the steps of recall, without interpolation; 0 of no rows."""
     before = np.concatenate(([0.0], recall[:-1]))
     change = np.flatnonzero(recall != before[: recall.size])
     steps = (recall[change] - before[change]) * precision[change]

@@ -10,7 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from .transfer import to_device
+from .transfer import from_host, to_device
 
 BOX_FORMATS = ("xyxy", "xywh", "cxcywh")
 
@@ -68,6 +68,9 @@ class GroundTruths:
         labels: [M] int64 class indices.
         flags: [M] uint8, bit i set where the flag ``protocols.FLAGS[i]`` is.
         area: [M] float64, NaN where the box's own area is meant.
+        visible_boxes: [M, 4] in ``box_format``, NaN where not given; or None.
+        visibility: [M] visible fraction, NaN where not given; or None.
+        occlusion: [M] int64 level, 0 where not given; or None.
     """
 
     counts: tuple[int, ...]
@@ -76,12 +79,18 @@ class GroundTruths:
     flags: Tensor
     area: Tensor
     box_format: str
+    visible_boxes: Tensor | None = None
+    visibility: Tensor | None = None
+    occlusion: Tensor | None = None
 
     def to(self, device: torch.device) -> Self:
         """The same rows on a device; from the host to CUDA in one copy that does not wait."""
         columns = [self.boxes, self.labels, self.flags, self.area]
-        boxes, labels, flags, area = to_device(columns, device)
-        return replace(self, boxes=boxes, labels=labels, flags=flags, area=area)
+        more = [name for name in OPTIONAL_COLUMNS if getattr(self, name) is not None]
+        columns += [getattr(self, name) for name in more]
+        boxes, labels, flags, area, *rest = to_device(columns, device)
+        optional = dict(zip(more, rest, strict=True))
+        return replace(self, boxes=boxes, labels=labels, flags=flags, area=area, **optional)
 
     @classmethod
     def cat(cls, parts: Sequence[Self]) -> Self:
@@ -93,18 +102,44 @@ class GroundTruths:
             torch.cat([part.flags for part in parts]),
             torch.cat([part.area for part in parts]),
             parts[0].box_format,
+            **{name: _cat_optional(parts, name) for name in OPTIONAL_COLUMNS},
         )
+
+
+OPTIONAL_COLUMNS = ("visible_boxes", "visibility", "occlusion")
+
+
+def _cat_optional(parts: Sequence[GroundTruths], name: str) -> Tensor | None:
+    """One after the other; parts without the column get NaN or 0; None if all are without."""
+    columns = [getattr(part, name) for part in parts]
+    given = next((column for column in columns if column is not None), None)
+    if given is None:
+        return None
+    missing = torch.nan if given.is_floating_point() else 0
+    return torch.cat(
+        [
+            given.new_full((part.labels.shape[0], *given.shape[1:]), missing)
+            if column is None
+            else column
+            for part, column in zip(parts, columns, strict=True)
+        ]
+    )
 
 
 def image_of_row(counts: Sequence[int], device: torch.device) -> Tensor:
     """[N] int64: the image of each row, for images of ``counts`` rows."""
-    sizes = torch.tensor(counts, dtype=torch.int64, device=device)
+    sizes = from_host(counts, torch.int64, device)
     images = torch.arange(len(counts), device=device)
     return torch.repeat_interleave(images, sizes, output_size=sum(counts))
 
 
+def starts_of_images(counts: Sequence[int], device: torch.device) -> Tensor:
+    """[B + 1] int64: the rows of image i are starts[i] .. starts[i + 1]."""
+    return from_host([0, *accumulate(counts)], torch.int64, device)
+
+
 def index_in_image(counts: Sequence[int], device: torch.device) -> Tensor:
     """[N] int64: the place of each row in its image."""
-    starts = torch.tensor([0, *accumulate(counts)][:-1], dtype=torch.int64, device=device)
     rows = torch.arange(sum(counts), device=device)
+    starts = starts_of_images(counts, device)
     return rows - starts.index_select(0, image_of_row(counts, device))

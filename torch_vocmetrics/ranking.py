@@ -64,22 +64,30 @@ class Ranking:
         )
 
 
-def rank(records: MatchRecords, lanes: Lanes, num_classes: int) -> Ranking:
-    """Rank the detections of records without repeated images (see :func:`without_repeats`)."""
-    label, score, order = records.label.long(), records.score, records.order
+def rank(
+    records: MatchRecords, lanes: Lanes, num_classes: int, *, by_score: bool = True
+) -> Ranking:
+    """Rank the detections of records without repeated images (see :func:`without_repeats`).
+
+    Args:
+        records, lanes, num_classes: what is ranked.
+        by_score: False ranks by what else breaks ties of score: ``order``, or image and place.
+    """
+    label, order = records.label.long(), records.order
+    score = records.score if by_score else torch.zeros_like(records.score)
     in_image = rank_in_group(records.image.long() * num_classes + label)
     rows = _tie_order(records)
     if rows is None:
-        chosen = rank_order(label, score, order)
+        chosen = rank_order(label, score, order, num_classes)
     else:
-        chosen = rank_order(label.index_select(0, rows), score.index_select(0, rows), order)
-        chosen = rows.index_select(0, chosen)
+        by_image = label.index_select(0, rows), score.index_select(0, rows)
+        chosen = rows.index_select(0, rank_order(*by_image, order, num_classes))
     classes = torch.arange(num_classes + 1, device=label.device)
     return Ranking(
         lanes,
         records.num_images,
         torch.searchsorted(label.index_select(0, chosen), classes),
-        score.index_select(0, chosen),
+        records.score.index_select(0, chosen),
         records.true_positive.index_select(0, chosen),
         records.ignored.index_select(0, chosen),
         in_image.index_select(0, chosen),

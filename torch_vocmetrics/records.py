@@ -118,6 +118,15 @@ class MatchRecords:
         columns = {name: getattr(self, name).to(device) for name in TENSORS}
         return replace(self, order=order, **columns)
 
+    def without_absent(self) -> Self:
+        """Only detections that exist in some lane; the others have every bit of ``ignored`` set."""
+        if not self.ignored.numel() or int(self.ignored.min()) >= 0:
+            return self
+        rows = (self.ignored[:, 0] >= 0).nonzero().squeeze(1)
+        columns = {name: getattr(self, name).index_select(0, rows) for name in DETECTION_COLUMNS}
+        order = None if self.order is None else self.order.index_select(0, rows)
+        return replace(self, order=order, **columns)
+
     def keep_images(self, keep: Tensor) -> Self:
         """The records of the images where ``keep`` [I] bool is set, rows renumbered."""
         new_row = torch.cumsum(keep, dim=0, dtype=torch.int32) - 1

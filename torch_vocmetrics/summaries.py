@@ -58,12 +58,15 @@ def _voc_result(
             row.append(PrecisionRecallCurve(as_tensor(recall), as_tensor(precision), scores[part]))
         curves.append(tuple(row))
     by_class = np.array([running_sum(precisions[:, k]) / T for k in range(K)])
+    over_positives = protocol.mean_over == "classes_with_positives"
     return VocDetectionResult(
         protocol=protocol,
         class_names=class_names,
-        mean_average_precision=mean_over_classes(by_class, npos),
+        mean_average_precision=mean_over_classes(by_class, npos)
+        if over_positives
+        else mean_of_defined(as_tensor(by_class)),
         average_precision=as_tensor(by_class),
-        num_classes_averaged=int((npos > 0).sum()),
+        num_classes_averaged=int((npos > 0 if over_positives else ~np.isnan(by_class)).sum()),
         num_positives=as_tensor(npos),
         true_positives=as_tensor(totals[0]),
         false_positives=as_tensor(totals[1]),
@@ -96,13 +99,14 @@ def _coco_result(
     precision = stacked("precision")
     main = precision[..., 0, -1]
     npos = ranking.num_positives.cpu()
+    by_class = np.array([mean_of_defined(main[:, :, k]) for k in range(len(class_names))])
     return CocoDetectionResult(
         protocol=protocol,
         class_names=class_names,
-        mean_average_precision=mean_of_defined(main),
-        average_precision=torch.tensor(
-            [mean_of_defined(main[:, :, k]) for k in range(len(class_names))], dtype=torch.float64
-        ),
+        mean_average_precision=mean_over_classes(by_class, npos[0].numpy())
+        if protocol.mean_over == "classes_with_positives"
+        else mean_of_defined(main),
+        average_precision=as_tensor(by_class),
         num_classes_averaged=int((npos[0] > 0).sum()),
         num_positives=npos[0],
         true_positives=stacked("true_positives")[..., 0, -1],

@@ -9,7 +9,7 @@ import torch
 
 from torch_vocmetrics import DetectionAP, load_protocol
 from torch_vocmetrics.matching import greedy
-from torch_vocmetrics.matching.lanes import BITS, Lanes, column, in_range_bits, passing_bits
+from torch_vocmetrics.matching.lanes import BITS, Lanes, column, in_range_bits
 from torch_vocmetrics.matching.pairs import candidate_pairs
 from torch_vocmetrics.ops.boxes import (
     box_columns,
@@ -34,10 +34,10 @@ def random_candidates(
     object_group = whole(3, objects)
     pairs = candidate_pairs(group, object_group)
     size = pairs.detection.shape[0]
-    counted = torch.stack([whole(16, size), whole(16, size)], 1)
-    ignored = torch.stack([whole(16, size), whole(16, size)], 1) & ~counted
-    thin = (whole(3, size) > 0).unsqueeze(1)
-    exclusive = torch.stack([whole(16, objects), whole(16, objects)], 1)
+    counted = whole(16, size)
+    ignored = whole(16, size) & ~counted
+    thin = whole(3, size) > 0
+    exclusive = whole(16, objects)
     return (
         greedy.Candidates(
             pairs.detection,
@@ -49,40 +49,47 @@ def random_candidates(
         ),
         group,
         exclusive,
-        torch.stack([whole(16, detections), whole(16, detections)], 1),
+        whole(16, detections),
     )
 
 
 def loop(
-    pairs: greedy.Candidates, exclusive: torch.Tensor, out: torch.Tensor, *, best: bool, last: bool
-) -> tuple[list[list[int]], list[list[int]]]:
+    pairs: greedy.Candidates,
+    exclusive: torch.Tensor,
+    out: torch.Tensor,
+    *,
+    best: bool,
+    last: bool,
+    reclaim: bool,
+) -> tuple[list[int], list[int]]:
     """The rule of the matcher as a plain loop."""
     rows = list(zip(*(values.tolist() for values in pairs), strict=True))
-    positive, ignored = ([[0, 0] for _ in range(out.shape[0])] for _ in range(2))
-    for word in range(2):
-        taken = [0] * exclusive.shape[0]
-        for detection in range(out.shape[0]):
-            remaining = 15
-            mine = [row for row in rows if row[0] == detection]
-            sign = -1 if last else 1
-            mine.sort(key=lambda row: sign * row[1])
-            if best:
-                mine = sorted(mine, key=lambda row: -row[2])[:1]
-            for counts, overlap, bits in ((True, 2, 4), (False, 3, 5)):
-                for row in sorted(mine, key=lambda row: -row[overlap]):
-                    claim = remaining & row[bits][word] & ~taken[row[1]]
-                    taken[row[1]] |= claim & int(exclusive[row[1], word])
-                    remaining &= ~claim
-                    (positive if counts else ignored)[detection][word] |= claim
-            ignored[detection][word] |= remaining & int(out[detection, word])
+    positive, ignored = [0] * out.shape[0], [0] * out.shape[0]
+    taken = [0] * exclusive.shape[0]
+    for detection in range(out.shape[0]):
+        remaining = 15
+        sign = -1 if last else 1
+        mine = sorted((row for row in rows if row[0] == detection), key=lambda row: sign * row[1])
+        if best:
+            mine = sorted(mine, key=lambda row: -row[2])[:1]
+        for outcome, overlap, bits in ((positive, 2, 4), (ignored, 3, 5)):
+            for row in sorted(mine, key=lambda row: -row[overlap]):
+                claim = remaining & row[bits] & (-1 if reclaim else ~taken[row[1]])
+                stale = claim & taken[row[1]]
+                taken[row[1]] |= claim & int(exclusive[row[1]])
+                remaining &= ~claim
+                outcome[detection] |= claim & ~stale
+                ignored[detection] |= stale
+        ignored[detection] |= remaining & int(out[detection])
     return positive, ignored
 
 
 @pytest.mark.parametrize("best", [False, True])
 @pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("reclaim", [False, True])
 @pytest.mark.parametrize("sequential_below", [0, 10**9])
 def test_matcher_is_the_loop(
-    best: bool, last: bool, sequential_below: int, monkeypatch: pytest.MonkeyPatch
+    best: bool, last: bool, reclaim: bool, sequential_below: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(greedy, "SEQUENTIAL_BELOW", sequential_below)
     contested = 0
@@ -95,10 +102,11 @@ def test_matcher_is_the_loop(
             out_of_range=out,
             best_only=best,
             last_wins=last,
+            claims_used=reclaim,
         )
-        wanted = loop(pairs, exclusive, out, best=best, last=last)
-        assert (got.true_positive.tolist(), got.ignored.tolist()) == wanted, f"seed {seed}"
-        contested += any(map(any, wanted[0]))
+        wanted = loop(pairs, exclusive, out, best=best, last=last, reclaim=reclaim)
+        assert tuple(bits.tolist() for bits in got) == wanted, f"seed {seed}"
+        contested += any(wanted[0])
     assert contested > 50, "the random cases must have matches"
 
 
@@ -127,31 +135,33 @@ def test_lanes_place_and_mask() -> None:
     lanes = Lanes(4, 17)
     places = [lanes.place(area, threshold) for area in range(4) for threshold in range(17)]
     assert places == [divmod(lane, BITS) for lane in range(68)]
-    assert sum(lanes.threshold_bits()[-1]) == 2**63 - 1 + 2**5 - 1
+    assert sum(lanes.every()) == 2**63 - 1 + 2**5 - 1
+    by_threshold = [lanes.threshold_bits(threshold) for threshold in range(17)]
+    assert [sum(words) for words in zip(*by_threshold, strict=True)] == lanes.every()
     bits = torch.tensor([lanes.mask([(3, 16)])])
     assert [bool(column(bits, place)) for place in places].index(True) == 67
 
 
-def test_passing_and_range_bits_are_closed() -> None:
+def test_range_bits_are_closed() -> None:
     coco = load_protocol("detection/coco2017")
     lanes = Lanes.of(coco)
-    overlap = torch.tensor([0.5, 0.6, 0.8999999999999999, 1.0], dtype=torch.float64)
-    first_area = [
-        sum(
-            bool(column(passing_bits(overlap, coco, lanes)[i : i + 1], lanes.place(0, t)))
-            for t in range(10)
-        )
-        for i in range(4)
-    ]
-    assert first_area == [1, 3, 9, 10]
-    strict = dataclasses.replace(coco, comparison=">")
-    assert passing_bits(overlap[:1], strict, lanes).tolist() == [[0]]
     area = torch.tensor([1024.0, 1025.0], dtype=torch.float64)
     held = in_range_bits(area, coco, lanes)
-    of_areas = [
-        [bool(column(held[i : i + 1], lanes.place(a, 0))) for a in range(4)] for i in range(2)
-    ]
+    places = [lanes.place(number, 0) for number in range(4)]
+    of_areas = [[bool(column(row[None], place)) for place in places] for row in held]
     assert of_areas == [[True, True, True, False], [True, False, True, False]]
+
+
+@pytest.mark.parametrize(("comparison", "passed"), [(">=", [1, 3, 9, 10]), (">", [0, 2, 8, 10])])
+def test_thresholds_are_compared_in_float64(comparison: str, passed: list[int]) -> None:
+    rules = dataclasses.replace(load_protocol("detection/coco2017"), comparison=comparison)
+    for width, number in zip((50, 60, 90, 100), passed, strict=True):
+        true = {"boxes": [[0, 0, 100, 100]], "labels": [0]}
+        found = {"boxes": [[0, 0, width, 100]], "labels": [0], "scores": [0.5]}
+        result = DetectionAP(rules, num_classes=1).update([found], [true]).compute()
+        # 0.9 is above the ninth threshold, 0.8999999999999999, as pycocotools has it.
+        expected = number + (width == 90 and comparison == ">")
+        assert int(result.true_positives.sum()) == expected
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -159,11 +169,11 @@ def test_rank_order_is_stable_and_zero_has_no_sign(dtype: torch.dtype) -> None:
     scores = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.0, 1.0, 3e38, -3e38, 1e-45], dtype=dtype)
     group = torch.tensor([1, 1, 1, 1, 0, 0, 1, 1, 1])
     rows = sorted(range(9), key=lambda i: (int(group[i]), -float(scores[i])))
-    assert rank_order(group, scores, None).tolist() == rows
+    assert rank_order(group, scores, None, 2).tolist() == rows
     order = torch.tensor([5, 4, 0, 0, 0, 0, 0, 0, 0])
-    assert rank_order(group, scores, order).tolist() == [5, 4, 6, 2, 8, 1, 0, 3, 7]
+    assert rank_order(group, scores, order, 2).tolist() == [5, 4, 6, 2, 8, 1, 0, 3, 7]
     far = group * 2**40
-    assert rank_order(far, scores, None).tolist() == rows
+    assert rank_order(far, scores, None, 2**41).tolist() == rows
 
 
 def test_rank_in_group() -> None:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import chain
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-from ..ops.boxes import (
-    BoxColumns,
-    box_columns,
-    intersection_over_area,
-    intersection_over_union,
-    pair_intersections,
-)
+from ..ops.boxes import box_columns
 from ..ops.ordering import rank_in_group, rank_order
 from ..protocols import DetectionProtocol
-from ..ragged import Detections, GroundTruths, image_of_row, index_in_image
+from ..ragged import Detections, GroundTruths, image_of_row, starts_of_images
 from ..records import Ids, MatchRecords
-from . import greedy
-from .lanes import Lanes, has_flag, in_range_bits, passing_bits
-from .pairs import Pairs, candidate_pairs
+from ..transfer import from_host
+from .fused import Matchable, Rules, kernel_takes, match_word
+from .lanes import Lanes, has_flag, in_range_bits
 
 __all__ = ["match_images"]
 
@@ -41,90 +38,154 @@ def match_images(
         image_ids, image_sizes: rows of the image table.
 
     Returns:
-        The records, without the detections beyond the largest of ``max_detections``.
+        The records on the same device. Detections beyond the largest of ``max_detections`` are
+        marked as absent (see :meth:`MatchRecords.without_absent`). On CUDA nothing is waited for,
+        unless the kernel cannot be used: then the host matches.
     """
     device = detections.boxes.device
+    if device.type == "cuda" and not kernel_takes(max(ground_truths.counts, default=0)):
+        host = torch.device("cpu")
+        records = match_images(
+            protocol,
+            detections.to(host),
+            ground_truths.to(host),
+            num_classes=num_classes,
+            image_ids=image_ids,
+            image_sizes=image_sizes,
+        )
+        return records.to(device)
     lanes = Lanes.of(protocol)
-    inclusive = protocol.coordinates == "inclusive_pixels"
-    object_image = image_of_row(ground_truths.counts, device)
-    object_boxes = box_columns(ground_truths.boxes, ground_truths.box_format, inclusive=inclusive)
-    object_area = torch.where(ground_truths.area.isnan(), object_boxes.area, ground_truths.area)
-    group = image_of_row(detections.counts, device) * num_classes + detections.labels
-    chosen = _ranked(protocol, group, detections)
-    group = group.index_select(0, chosen)
-    boxes = box_columns(
-        detections.boxes.index_select(0, chosen), detections.box_format, inclusive=inclusive
-    )
-    counted = in_range_bits(object_area, protocol, lanes)
-    counted = torch.where(
-        has_flag(ground_truths.flags, protocol.ignored_flags).unsqueeze(1), 0, counted
-    )
-    exclusive = torch.where(
-        has_flag(ground_truths.flags, protocol.reusable_flags).unsqueeze(1), 0, -1
-    ).expand_as(counted)
-    pairs = candidate_pairs(group, object_image * num_classes + ground_truths.labels)
-    outcomes = greedy.match(
-        _candidates(protocol, lanes, pairs, boxes, object_boxes, ground_truths, counted),
-        group=group,
-        exclusive=exclusive,
-        out_of_range=~in_range_bits(boxes.area, protocol, lanes) & _all_lanes(lanes, device),
-        best_only=protocol.candidates == "best",
-        last_wins=protocol.equal_overlaps == "last",
-    )
+    objects = _objects(protocol, lanes, ground_truths, num_classes)
+    ranked = _ranked(protocol, lanes, detections, num_classes)
+    true_positive, ignored = _match(protocol, lanes, ranked, objects)
     order = detections.order
     return MatchRecords(
         image_ids=image_ids,
         image_sizes=image_sizes,
-        ground_truth_image=object_image.to(torch.int32),
+        ground_truth_image=objects.image.to(torch.int32),
         ground_truth_label=ground_truths.labels.to(torch.int32),
-        ground_truth_area=object_area,
-        ground_truth_counted=counted,
-        image=torch.div(group, num_classes, rounding_mode="floor").to(torch.int32),
-        index=index_in_image(detections.counts, device).index_select(0, chosen).to(torch.int32),
-        label=(group % num_classes).to(torch.int32),
-        score=detections.scores.index_select(0, chosen),
-        true_positive=outcomes.true_positive,
-        ignored=outcomes.ignored,
-        order=None if order is None else order.index_select(0, chosen),
+        ground_truth_area=objects.area,
+        ground_truth_counted=objects.counted,
+        image=ranked.image.to(torch.int32),
+        index=(ranked.row - ranked.starts.index_select(0, ranked.image)).to(torch.int32),
+        label=(ranked.group - ranked.image * num_classes).to(torch.int32),
+        score=detections.scores.index_select(0, ranked.row),
+        true_positive=true_positive,
+        ignored=ignored,
+        order=None if order is None else order.index_select(0, ranked.row),
     )
 
 
-def _ranked(protocol: DetectionProtocol, group: Tensor, detections: Detections) -> Tensor:
-    """Rows by group and falling score, those beyond the largest limit left out."""
-    chosen = rank_order(group, detections.scores, detections.order)
-    if not protocol.max_detections:
-        return chosen
-    rank = rank_in_group(group.index_select(0, chosen))
-    return chosen[rank < protocol.max_detections[-1]]
+class _Objects(NamedTuple):
+    """Objects in the order in which they came, [M] each; ``boxes`` are [5, M]."""
+
+    image: Tensor
+    group: Tensor
+    starts: Tensor
+    boxes: Tensor
+    area: Tensor
+    counted: Tensor
+    exclusive: Tensor
+    over_area: Tensor
+    largest: int
 
 
-def _all_lanes(lanes: Lanes, device: torch.device) -> Tensor:
-    return torch.tensor(lanes.threshold_bits()[-1], device=device)
-
-
-def _candidates(
-    protocol: DetectionProtocol,
-    lanes: Lanes,
-    pairs: Pairs,
-    boxes: BoxColumns,
-    object_boxes: BoxColumns,
-    ground_truths: GroundTruths,
-    counted: Tensor,
-) -> greedy.Candidates:
-    """The pairs that overlap, with their overlap and the lanes in which it passes."""
-    first, second = boxes.rows(pairs.detection), object_boxes.rows(pairs.ground_truth)
+def _objects(
+    protocol: DetectionProtocol, lanes: Lanes, rows: GroundTruths, num_classes: int
+) -> _Objects:
+    """What the protocol makes of each object, in which lanes."""
+    device = rows.boxes.device
     inclusive = protocol.coordinates == "inclusive_pixels"
-    intersection = pair_intersections(first, second, inclusive=inclusive)
-    overlap = intersection_over_union(intersection, first.area, second.area)
-    if protocol.overlap_of_detection_area_flags:
-        by_area = has_flag(ground_truths.flags, protocol.overlap_of_detection_area_flags)
-        overlap = torch.where(
-            by_area.index_select(0, pairs.ground_truth),
-            intersection_over_area(intersection, first.area),
-            overlap,
-        )
-    passing = passing_bits(overlap, protocol, lanes)
-    counts = counted.index_select(0, pairs.ground_truth)
-    return greedy.Candidates(
-        pairs.detection, pairs.ground_truth, overlap, overlap, passing & counts, passing & ~counts
+    boxes = torch.stack(box_columns(rows.boxes, rows.box_format, inclusive=inclusive))
+    area = torch.where(rows.area.isnan(), boxes[4], rows.area)
+    ignored = has_flag(rows.flags, protocol.ignored_flags).unsqueeze(1)
+    reusable = has_flag(rows.flags, protocol.reusable_flags).unsqueeze(1)
+    counted = torch.where(ignored, 0, in_range_bits(area, protocol, lanes))
+    image = image_of_row(rows.counts, device)
+    return _Objects(
+        image,
+        image * num_classes + rows.labels,
+        starts_of_images(rows.counts, device),
+        boxes,
+        area,
+        counted,
+        torch.where(reusable, 0, -1).expand_as(counted),
+        has_flag(rows.flags, protocol.overlap_of_detection_area_flags),
+        max(rows.counts, default=0),
     )
+
+
+class _Ranked(NamedTuple):
+    """Detections by image, class and falling score, [N] each; ``boxes`` are [5, N].
+
+    ``row`` is the place in which a detection came, ``starts`` [I + 1] the rows of each image.
+    """
+
+    row: Tensor
+    image: Tensor
+    group: Tensor
+    starts: Tensor
+    boxes: Tensor
+    present: Tensor
+    out_of_range: Tensor
+
+
+def _ranked(
+    protocol: DetectionProtocol, lanes: Lanes, rows: Detections, num_classes: int
+) -> _Ranked:
+    """Detections in the order in which they choose, and in which lanes they exist."""
+    device = rows.boxes.device
+    inclusive = protocol.coordinates == "inclusive_pixels"
+    image = image_of_row(rows.counts, device)
+    group = image * num_classes + rows.labels
+    row = rank_order(group, rows.scores, rows.order, len(rows.counts) * num_classes)
+    image, group = image.index_select(0, row), group.index_select(0, row)
+    columns = box_columns(rows.boxes.index_select(0, row), rows.box_format, inclusive=inclusive)
+    in_range = in_range_bits(columns.area, protocol, lanes)
+    present = torch.full_like(in_range, -1)
+    if protocol.max_detections:
+        beyond = rank_in_group(group) >= protocol.max_detections[-1]
+        present = present.masked_fill(beyond.unsqueeze(1), 0)
+    every = from_host(lanes.every(), torch.int64, device)
+    starts = starts_of_images(rows.counts, device)
+    return _Ranked(row, image, group, starts, torch.stack(columns), present, every & ~in_range)
+
+
+def _match(
+    protocol: DetectionProtocol, lanes: Lanes, ranked: _Ranked, objects: _Objects
+) -> tuple[Tensor, Tensor]:
+    """``true_positive`` and ``ignored`` [N, words]."""
+    device = ranked.row.device
+    rules = Rules(
+        inclusive=protocol.coordinates == "inclusive_pixels",
+        strict=protocol.comparison == ">",
+        best_only=protocol.candidates == "best",
+        last_wins=protocol.equal_overlaps == "last",
+    )
+    thresholds = from_host(protocol.thresholds, torch.float64, device)
+    bits = chain.from_iterable(map(lanes.threshold_bits, range(lanes.num_thresholds)))
+    threshold_bits = from_host(list(bits), torch.int64, device).reshape(-1, lanes.words)
+    outcomes = [
+        match_word(
+            Matchable(
+                ranked.boxes,
+                ranked.group,
+                ranked.present[:, word].contiguous(),
+                ranked.out_of_range[:, word].contiguous(),
+                ranked.starts,
+                objects.boxes,
+                objects.group,
+                objects.starts,
+                objects.counted[:, word].contiguous(),
+                objects.exclusive[:, word].contiguous(),
+                objects.over_area,
+                thresholds,
+                threshold_bits[:, word].contiguous(),
+            ),
+            rules,
+            objects.largest,
+        )
+        for word in range(lanes.words)
+    ]
+    positive, ignored = zip(*outcomes, strict=True)
+    return torch.stack(positive, dim=1), torch.stack(ignored, dim=1)

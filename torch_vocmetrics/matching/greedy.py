@@ -28,7 +28,7 @@ class Candidates(NamedTuple):
         detection, ground_truth: [P] int64 rows.
         overlap: [P] preference where the object counts.
         ignore_overlap: [P] preference where it is ignored.
-        counted, ignored: [P, words] lanes in which the pair passes and the object counts, or is
+        counted, ignored: [P] int64 lanes in which the pair passes and the object counts, or is
             ignored.
     """
 
@@ -44,48 +44,47 @@ class Candidates(NamedTuple):
         return Candidates(*(column.index_select(0, index) for column in self))
 
 
-class Outcomes(NamedTuple):
-    """[N, words] int64 each: lanes in which a detection is a true positive, or ignored."""
-
-    true_positive: Tensor
-    ignored: Tensor
-
-
 def match(
-    candidates: Candidates,
+    pairs: Candidates,
     *,
     group: Tensor,
     exclusive: Tensor,
     out_of_range: Tensor,
     best_only: bool,
     last_wins: bool,
-) -> Outcomes:
-    """Match the detections of independent groups.
+    claims_used: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Match the detections of independent groups in one word of lanes.
 
     Args:
-        candidates: the pairs.
+        pairs: the candidates.
         group: [N] int64, rising; detections of different groups share no object.
-        exclusive: [M, words] lanes in which one claim uses an object up.
-        out_of_range: [N, words] lanes in which an unmatched detection is ignored.
+        exclusive: [M] int64, lanes in which one claim uses an object up.
+        out_of_range: [N] int64, lanes in which an unmatched detection is ignored.
         best_only: each detection considers the pair of largest overlap alone (VOC).
         last_wins: of pairs of equal overlap the later object comes first (COCO), else the earlier.
+        claims_used: a used object is claimed all the same, and the detection is then ignored, in
+            place of going on to its next pair (bbGt.m evalRes with ``mul``).
+
+    Returns:
+        Lanes [N] int64 in which a detection is a true positive, and those in which it is ignored.
     """
     if best_only:
-        candidates = candidates.rows(_best_pairs(candidates, group.shape[0], last_wins=last_wins))
-    outcomes = [
-        _match_word(
-            candidates._replace(
-                counted=candidates.counted[:, word], ignored=candidates.ignored[:, word]
-            ),
-            group,
-            exclusive[:, word],
-            out_of_range[:, word],
-            last_wins,
-        )
-        for word in range(exclusive.shape[1])
-    ]
-    positive, ignored = zip(*outcomes, strict=True)
-    return Outcomes(torch.stack(positive, dim=1), torch.stack(ignored, dim=1))
+        pairs = pairs.rows(_best_pairs(pairs, group.shape[0], last_wins=last_wins))
+    pairs = pairs.rows(((pairs.counted | pairs.ignored) != 0).nonzero().squeeze(1))
+    positive, ignored = torch.zeros_like(out_of_range), torch.zeros_like(out_of_range)
+    one_each = torch.ones_like(pairs.detection)
+    choices = torch.zeros_like(group).index_add(0, pairs.detection, one_each)
+    # An object is contested if a detection could choose another one instead.
+    picky = choices.index_select(0, pairs.detection) > 1
+    contested = torch.zeros_like(exclusive, dtype=torch.bool)
+    contested[pairs.ground_truth[picky]] = True
+    simple = ~contested.index_select(0, pairs.ground_truth)
+    alone = pairs.rows(simple.nonzero().squeeze(1))
+    _claim_alone(alone, exclusive, positive, ignored, claims_used)
+    offers = _offers(pairs.rows((~simple).nonzero().squeeze(1)), last_wins=last_wins)
+    _claim_in_turn(offers, group, exclusive, positive, ignored, claims_used)
+    return positive, ignored | (out_of_range & ~(positive | ignored))
 
 
 def _best_pairs(candidates: Candidates, num_detections: int, *, last_wins: bool) -> Tensor:
@@ -101,34 +100,17 @@ def _best_pairs(candidates: Candidates, num_detections: int, *, last_wins: bool)
     return chosen[(chosen >= 0) & (chosen < detection.shape[0])]
 
 
-def _match_word(
-    pairs: Candidates, group: Tensor, exclusive: Tensor, out_of_range: Tensor, last_wins: bool
-) -> tuple[Tensor, Tensor]:
-    """One word of lanes: ``counted`` and the other bits are [P], [M] or [N] int64."""
-    pairs = pairs.rows(((pairs.counted | pairs.ignored) != 0).nonzero().squeeze(1))
-    positive, ignored = torch.zeros_like(out_of_range), torch.zeros_like(out_of_range)
-    choices = torch.zeros_like(group).index_add(
-        0, pairs.detection, torch.ones_like(pairs.detection)
-    )
-    # An object is contested if a detection could choose another one instead.
-    picky = choices.index_select(0, pairs.detection) > 1
-    contested = torch.zeros_like(exclusive, dtype=torch.bool)
-    contested[pairs.ground_truth[picky]] = True
-    simple = ~contested.index_select(0, pairs.ground_truth)
-    _claim_alone(pairs.rows(simple.nonzero().squeeze(1)), exclusive, positive, ignored)
-    offers = _offers(pairs.rows((~simple).nonzero().squeeze(1)), last_wins=last_wins)
-    _claim_in_turn(offers, group, exclusive, positive, ignored)
-    return positive, ignored | (out_of_range & ~(positive | ignored))
-
-
-def _claim_alone(pairs: Candidates, exclusive: Tensor, positive: Tensor, ignored: Tensor) -> None:
+def _claim_alone(
+    pairs: Candidates, exclusive: Tensor, positive: Tensor, ignored: Tensor, claims_used: bool
+) -> None:
     """Closed form for detections with one candidate: what came before on the object is an OR."""
     pairs = pairs.rows(torch.argsort(pairs.ground_truth, stable=True))
     offered = pairs.counted | pairs.ignored
     used = offered & exclusive.index_select(0, pairs.ground_truth)
-    claim = offered & ~_or_of_earlier(used, pairs.ground_truth)
-    positive.index_copy_(0, pairs.detection, claim & pairs.counted)
-    ignored.index_copy_(0, pairs.detection, claim & pairs.ignored)
+    before = _or_of_earlier(used, pairs.ground_truth)
+    stale = offered & before if claims_used else torch.zeros_like(before)
+    positive.index_copy_(0, pairs.detection, pairs.counted & ~before)
+    ignored.index_copy_(0, pairs.detection, (pairs.ignored & ~before) | stale)
 
 
 def _or_of_earlier(bits: Tensor, group: Tensor) -> Tensor:
@@ -181,13 +163,21 @@ def _offers(pairs: Candidates, *, last_wins: bool) -> _Offers:
     return offers.rows(made[torch.argsort(turn[made], stable=True)])
 
 
-def _claim(remaining: Bits, offered: Bits, taken: Bits) -> Bits:
-    """The rule itself."""
-    return remaining & offered & ~taken
+def _claim(
+    remaining: Bits, offered: Bits, taken: Bits, claims_used: bool
+) -> tuple[Bits, Bits]:
+    """The rule itself: lanes of a claim, and those among them in which the object was used."""
+    claim = remaining & offered if claims_used else remaining & offered & ~taken
+    return claim, claim & taken
 
 
 def _claim_in_turn(
-    offers: _Offers, group: Tensor, exclusive: Tensor, positive: Tensor, ignored: Tensor
+    offers: _Offers,
+    group: Tensor,
+    exclusive: Tensor,
+    positive: Tensor,
+    ignored: Tensor,
+    claims_used: bool,
 ) -> None:
     """One offer of each group at a time; groups share neither detections nor objects."""
     if offers.detection.numel() == 0:
@@ -195,7 +185,7 @@ def _claim_in_turn(
     step = rank_in_group(group.index_select(0, offers.detection))
     steps = int(step.max()) + 1
     if offers.detection.numel() < SEQUENTIAL_BELOW * steps and not offers.detection.is_cuda:
-        _claim_sequentially(offers, exclusive, positive, ignored)
+        _claim_sequentially(offers, exclusive, positive, ignored, claims_used)
         return
     offers = offers.rows(torch.argsort(step, stable=True))
     sizes = torch.zeros(steps, dtype=torch.int64, device=step.device)
@@ -205,16 +195,16 @@ def _claim_in_turn(
         *(torch.split(column, sizes.tolist()) for column in offers), strict=True
     ):
         left, used = remaining.index_select(0, detection), taken.index_select(0, ground_truth)
-        claim = _claim(left, bits, used)
+        claim, stale = _claim(left, bits, used, claims_used)
         uses = claim & exclusive.index_select(0, ground_truth)
         taken.index_copy_(0, ground_truth, used | uses)
         remaining.index_copy_(0, detection, left & ~claim)
-        positive.index_add_(0, detection, torch.where(counts, claim, 0))
-        ignored.index_add_(0, detection, torch.where(counts, 0, claim))
+        positive.index_add_(0, detection, torch.where(counts, claim & ~stale, 0))
+        ignored.index_add_(0, detection, torch.where(counts, stale, claim))
 
 
 def _claim_sequentially(
-    offers: _Offers, exclusive: Tensor, positive: Tensor, ignored: Tensor
+    offers: _Offers, exclusive: Tensor, positive: Tensor, ignored: Tensor, claims_used: bool
 ) -> None:
     """The same in a plain loop, for few offers."""
     uses = exclusive.index_select(0, offers.ground_truth).tolist()
@@ -226,9 +216,10 @@ def _claim_sequentially(
     ):
         mine = claims.setdefault(detection, [0, 0])
         used = taken.get(ground_truth, 0)
-        claim = _claim(~(mine[0] | mine[1]), bits, used)
+        claim, stale = _claim(~(mine[0] | mine[1]), bits, used, claims_used)
         taken[ground_truth] = used | (claim & use)
-        mine[0 if counts else 1] |= claim
+        mine[0 if counts else 1] |= claim & ~stale
+        mine[1] |= stale
     rows = torch.tensor(list(claims), dtype=torch.int64)
     outcome = torch.tensor(list(claims.values()), dtype=torch.int64)
     positive.index_copy_(0, rows, outcome[:, 0])

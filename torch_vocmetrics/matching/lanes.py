@@ -7,11 +7,13 @@ of bits are [N, words].
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor
 
-from ..protocols import FLAGS, DetectionProtocol
+from ..protocols import FLAGS, DetectionProtocol, MissRateProtocol
+from ..transfer import from_host
 
 BITS = 63
 
@@ -28,9 +30,9 @@ class Lanes:
     num_thresholds: int
 
     @classmethod
-    def of(cls, protocol: DetectionProtocol) -> Lanes:
+    def of(cls, protocol: DetectionProtocol | MissRateProtocol) -> Lanes:
         """The lanes of a protocol."""
-        return cls(len(protocol.area_ranges), len(protocol.iou_thresholds))
+        return cls(*protocol.lane_shape)
 
     @property
     def words(self) -> int:
@@ -53,13 +55,14 @@ class Lanes:
         """Words with all lanes of an area range."""
         return self.mask([(area, threshold) for threshold in range(self.num_thresholds)])
 
-    def threshold_bits(self) -> list[list[int]]:
-        """Entry n: words with the lanes of the n lowest thresholds, n = 0 .. num_thresholds."""
-        areas = range(self.num_areas)
-        return [
-            self.mask([(area, threshold) for area in areas for threshold in range(n)])
-            for n in range(self.num_thresholds + 1)
-        ]
+    def every(self) -> list[int]:
+        """Words with all lanes."""
+        areas, thresholds = range(self.num_areas), range(self.num_thresholds)
+        return self.mask([(area, threshold) for area in areas for threshold in thresholds])
+
+    def threshold_bits(self, threshold: int) -> list[int]:
+        """Words with all lanes of a threshold."""
+        return self.mask([(area, threshold) for area in range(self.num_areas)])
 
 
 def column(bits: Tensor, place: tuple[int, int]) -> Tensor:
@@ -76,18 +79,10 @@ def has_flag(flags: Tensor, names: tuple[str, ...]) -> Tensor:
 
 def in_range_bits(area: Tensor, protocol: DetectionProtocol, lanes: Lanes) -> Tensor:
     """[N, words] int64: the lanes whose closed area range holds ``area`` [N]."""
+    masks = [lanes.area_bits(number) for number in range(lanes.num_areas)]
+    words = from_host(list(chain(*masks)), torch.int64, area.device).reshape(-1, lanes.words)
     bits = torch.zeros((area.shape[0], lanes.words), dtype=torch.int64, device=area.device)
-    for number, limits in enumerate(protocol.area_ranges):
+    for limits, mask in zip(protocol.area_ranges, words, strict=True):
         inside = (area >= limits.lower) & (area <= limits.upper)
-        words = torch.tensor(lanes.area_bits(number), device=area.device)
-        bits = bits | torch.where(inside.unsqueeze(1), words, 0)
+        bits = bits | torch.where(inside.unsqueeze(1), mask, 0)
     return bits
-
-
-def passing_bits(overlap: Tensor, protocol: DetectionProtocol, lanes: Lanes) -> Tensor:
-    """[P, words] int64: the lanes whose threshold ``overlap`` [P] float64 reaches."""
-    thresholds = torch.tensor(protocol.thresholds, dtype=torch.float64, device=overlap.device)
-    # right=True counts the thresholds <= overlap, right=False those < overlap.
-    reached = torch.searchsorted(thresholds, overlap, right=protocol.comparison == ">=")
-    table = torch.tensor(lanes.threshold_bits(), device=overlap.device)
-    return table.index_select(0, reached)

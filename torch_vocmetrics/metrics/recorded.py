@@ -196,7 +196,11 @@ class RecordMetric(Metric):
         if self._fault is not None:
             raise self._fault
         self._parts = [
-            [MatchRecords.cat(parts) if parts else MatchRecords.empty(self._words(number))]
+            [
+                MatchRecords.cat(parts).without_absent()
+                if parts
+                else MatchRecords.empty(self._words(number))
+            ]
             for number, parts in enumerate(self._parts)
         ]
         return [parts[0] for parts in self._parts]

@@ -14,22 +14,20 @@ def descending_key(scores: Tensor) -> Tensor:
     return ~torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
 
 
-def rank_order(group: Tensor, scores: Tensor, order: Tensor | None) -> Tensor:
-    """[N] permutation: by ``group`` rising, score falling, then ``order`` (None: the row)."""
+def rank_order(group: Tensor, scores: Tensor, order: Tensor | None, num_groups: int) -> Tensor:
+    """[N] permutation: by ``group`` rising, score falling, then ``order`` (None: the row).
+
+    Groups lie in [0, num_groups), which says on the host whether group and score fit one key.
+    """
     if order is not None:
         first = torch.argsort(order, stable=True)
-        return first.index_select(
-            0, rank_order(group.index_select(0, first), scores.index_select(0, first), None)
-        )
+        group, scores = group.index_select(0, first), scores.index_select(0, first)
+        return first.index_select(0, rank_order(group, scores, None, num_groups))
     key = descending_key(scores)
-    if key.dtype == torch.int32 and _fits_31_bits(group):
+    if key.dtype == torch.int32 and num_groups <= 2**31:
         return torch.argsort((group << 32) + key, stable=True)
     by_score = torch.argsort(key, stable=True)
     return by_score.index_select(0, torch.argsort(group.index_select(0, by_score), stable=True))
-
-
-def _fits_31_bits(values: Tensor) -> bool:
-    return values.numel() == 0 or int(values.max()) < 2**31
 
 
 def rank_in_group(group: Tensor) -> Tensor:

@@ -1,0 +1,83 @@
+"""Compile the kernel for two generations of cards; print what the machine code uses as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from torch_vocmetrics.matching.greedy_cuda import match_kernel
+
+FLOAT64 = ("boxes", "object_boxes", "thresholds")
+SIZES = ("num_detections", "num_objects", "num_thresholds")
+CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+
+
+def kind(name: str, constants: dict[str, Any]) -> str:
+    if name in constants:
+        return "constexpr"
+    if name in SIZES:
+        return "i32"
+    return "*fp64" if name in FLOAT64 else "*i1" if name == "over_area" else "*i64"
+
+
+def compiled(capability: int, size: int, *, best_only: bool) -> dict[str, Any]:
+    constants = {
+        "size": size,
+        "inclusive": best_only,
+        "strict": False,
+        "best_only": best_only,
+        "last_wins": not best_only,
+    }
+    names = match_kernel.arg_names
+    signature = {name: kind(name, constants) for name in names}
+    source = ASTSource(
+        fn=match_kernel,
+        signature=signature,
+        constexprs={(names.index(name),): value for name, value in constants.items()},
+        attrs={
+            (place,): [["tt.divisibility", 16]]
+            for place, name in enumerate(names)
+            if signature[name].startswith("*")
+        },
+    )
+    code = triton.compile(
+        source,
+        target=GPUTarget("cuda", capability, 32),
+        options={"num_warps": 1 if size <= 64 else 4, "enable_fp_fusion": False},
+    ).asm
+    usage = resources(code["cubin"])
+    return {
+        "capability": capability,
+        "size": size,
+        "best_only": best_only,
+        "fma": code["ptx"].count("fma.rn.f64"),
+        "float32": len(re.findall(r"\.f32\b", code["ptx"])),
+        "divisions": code["ptx"].count("div.rn.f64"),
+        "registers": usage["REG"],
+        "stack_bytes": usage["STACK"],
+        "local_bytes": usage["LOCAL"],
+    }
+
+
+def resources(cubin: bytes) -> dict[str, int]:
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        shown = subprocess.run(
+            [CUOBJDUMP, "-res-usage", file.name], capture_output=True, text=True, check=True
+        ).stdout
+    return {name: int(value) for name, value in re.findall(r"(REG|STACK|LOCAL):(\d+)", shown)}
+
+
+variants = [(size, False) for size in (16, 64, 256)] + [(32, True)]
+print(
+    json.dumps([compiled(sm, size, best_only=best) for sm in (80, 90) for size, best in variants])
+)

@@ -1,0 +1,155 @@
+"""Overlaps and matching as one operator: plain tensor operations on the CPU, one kernel on CUDA.
+
+``torch_vocmetrics::match_word`` is a custom operator, so that it can be traced and faked. Where
+Triton is missing, or an image holds more objects than the kernel's vector, the host matches: the
+caller brings the rows there, which costs one wait a chunk.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..ops.boxes import (
+    BoxColumns,
+    intersection_over_area,
+    intersection_over_union,
+    pair_intersections,
+)
+from . import greedy
+from .pairs import Pairs, candidate_pairs
+
+MOST_OBJECTS = 1024
+"""Objects of one image that the kernel holds in one vector."""
+
+
+class Matchable(NamedTuple):
+    """Detections and objects of I images, ready to be matched in one word of lanes.
+
+    Attributes:
+        boxes: [5, N] float64, corners and area, in the order in which detections choose.
+        group: [N] int64, rising; detections and objects of different groups never meet.
+        present: [N] int64, lanes in which a detection exists; in the others it is ignored.
+        out_of_range: [N] int64, lanes in which it is ignored if it stays unmatched.
+        starts: [I + 1] int64, the rows of each image.
+        object_boxes, object_group, object_starts: [5, M], [M] and [I + 1], likewise.
+        counted: [M] int64, lanes in which an object counts; in the others it is ignored.
+        exclusive: [M] int64, lanes in which one claim uses it up.
+        over_area: [M] bool, whether overlap is over the detection's area.
+        thresholds: [T] float64, rising.
+        threshold_bits: [T] int64, the lanes of each threshold.
+    """
+
+    boxes: Tensor
+    group: Tensor
+    present: Tensor
+    out_of_range: Tensor
+    starts: Tensor
+    object_boxes: Tensor
+    object_group: Tensor
+    object_starts: Tensor
+    counted: Tensor
+    exclusive: Tensor
+    over_area: Tensor
+    thresholds: Tensor
+    threshold_bits: Tensor
+
+
+class Rules(NamedTuple):
+    """How to match: constants of the kernel.
+
+    Attributes:
+        inclusive: boxes include their last pixel.
+        strict: an overlap must be above its threshold, not at it.
+        best_only: only the object of largest overlap is considered (VOC).
+        last_wins: of equal overlaps the last object is preferred (COCO), else the first.
+    """
+
+    inclusive: bool
+    strict: bool
+    best_only: bool
+    last_wins: bool
+
+
+def kernel_takes(largest: int) -> bool:
+    """Whether CUDA can match images of up to ``largest`` objects by itself."""
+    return largest <= MOST_OBJECTS and importlib.util.find_spec("triton") is not None
+
+
+def match_word(rows: Matchable, rules: Rules, largest: int) -> tuple[Tensor, Tensor]:
+    """Lanes [N] int64 of true and of ignored detections; no image has over ``largest`` objects."""
+    operator = torch.ops.torch_vocmetrics.match_word
+    outcome: tuple[Tensor, Tensor] = operator(*rows, *rules, largest)
+    return outcome
+
+
+def _on_host(*arguments: Any) -> tuple[Tensor, Tensor]:
+    """Candidate pairs, their overlaps, and the matcher of :mod:`greedy`."""
+    rows, rules, _ = _unpacked(arguments)
+    pairs = candidate_pairs(rows.group, rows.object_group)
+    return match_pairs(rows, rules, pairs, _pair_overlaps(pairs, rows, inclusive=rules.inclusive))
+
+
+def match_pairs(
+    rows: Matchable, rules: Rules, pairs: Pairs, overlap: Tensor
+) -> tuple[Tensor, Tensor]:
+    """:func:`match_word` for pairs of which the overlap [P] float64 is known; on the host."""
+    # Entry n of the table: the lanes of the n lowest thresholds, which are disjoint.
+    table = torch.nn.functional.pad(torch.cumsum(rows.threshold_bits, dim=0), (1, 0))
+    reached = torch.searchsorted(rows.thresholds, overlap, right=not rules.strict)
+    passes = table.index_select(0, reached) & rows.present.index_select(0, pairs.detection)
+    counts = rows.counted.index_select(0, pairs.ground_truth)
+    return greedy.match(
+        greedy.Candidates(*pairs, overlap, overlap, passes & counts, passes & ~counts),
+        group=rows.group,
+        exclusive=rows.exclusive,
+        out_of_range=rows.out_of_range | ~rows.present,
+        best_only=rules.best_only,
+        last_wins=rules.last_wins,
+    )
+
+
+def _on_cuda(*arguments: Any) -> tuple[Tensor, Tensor]:
+    """One kernel; Triton is loaded by those who need it."""
+    from .greedy_cuda import launch  # noqa: PLC0415
+
+    return launch(*_unpacked(arguments))
+
+
+def _shapes(*arguments: Any) -> tuple[Tensor, Tensor]:
+    """What comes out, for tensors without values."""
+    group = _unpacked(arguments)[0].group
+    return torch.empty_like(group), torch.empty_like(group)
+
+
+def _unpacked(arguments: tuple[Any, ...]) -> tuple[Matchable, Rules, int]:
+    split = len(Matchable._fields)
+    return Matchable(*arguments[:split]), Rules(*arguments[split:-1]), arguments[-1]
+
+
+# The plain form of torch.library: its decorator loads the compiler at the first call (1.5 s).
+_LIBRARY = torch.library.Library("torch_vocmetrics", "DEF")
+_LIBRARY.define(
+    "match_word("
+    + ", ".join(f"Tensor {name}" for name in Matchable._fields)
+    + "".join(f", bool {name}" for name in Rules._fields)
+    + ", int largest) -> (Tensor, Tensor)"
+)
+_LIBRARY.impl("match_word", _on_host, "CPU")
+_LIBRARY.impl("match_word", _on_cuda, "CUDA")
+torch.library.register_fake("torch_vocmetrics::match_word", _shapes, lib=_LIBRARY)
+
+
+def _pair_overlaps(pairs: Pairs, rows: Matchable, *, inclusive: bool) -> Tensor:
+    """[P] float64, over the union or, where ``over_area``, over the detection's area."""
+    first = BoxColumns(*rows.boxes).rows(pairs.detection)
+    second = BoxColumns(*rows.object_boxes).rows(pairs.ground_truth)
+    intersection = pair_intersections(first, second, inclusive=inclusive)
+    return torch.where(
+        rows.over_area.index_select(0, pairs.ground_truth),
+        intersection_over_area(intersection, first.area),
+        intersection_over_union(intersection, first.area, second.area),
+    )
