@@ -8,6 +8,7 @@ both. With ids the ranking is therefore the same for every batch split, shard an
 from __future__ import annotations
 
 import warnings
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -132,10 +133,9 @@ def without_repeats(records: MatchRecords) -> MatchRecords:
         StateError: if two copies of an image have different ground truth.
     """
     ids = records.image_ids
-    if ids is None or len(set(ids)) == len(ids):
+    copies = repeats(ids)
+    if ids is None or not copies:
         return records
-    first: dict[object, int] = {}
-    copies = [(row, first[i]) for row, i in enumerate(ids) if first.setdefault(i, row) != row]
     objects = _Rows(records, "ground_truth_image", ("label", "area", "counted"), "ground_truth_")
     detections = _Rows(records, "image", ("label", "score", "true_positive", "ignored"), "")
     differing = 0
@@ -147,15 +147,28 @@ def without_repeats(records: MatchRecords) -> MatchRecords:
                 remedy="was reset() forgotten between two evaluations, or is the id not unique?",
             )
         differing += not detections.equal(row, original)
-    warnings.warn(
-        f"{len(copies)} repeated images were dropped (the first copy of each counts); "
-        f"the detections of {differing} of them differed from the first copy's",
-        VocMetricsWarning,
-        stacklevel=3,
-    )
+    warn_of_repeats(len(copies), differing, "detections")
     keep = torch.ones(len(ids), dtype=torch.bool)
     keep[torch.tensor([row for row, _ in copies])] = False
     return records.keep_images(keep.to(records.image.device))
+
+
+def repeats(ids: Sequence[Hashable] | None) -> list[tuple[int, int]]:
+    """Rows of ids that came before, each with the row of the first copy."""
+    if ids is None or len(set(ids)) == len(ids):
+        return []
+    first: dict[Hashable, int] = {}
+    return [(row, first[i]) for row, i in enumerate(ids) if first.setdefault(i, row) != row]
+
+
+def warn_of_repeats(dropped: int, differing: int, what: str) -> None:
+    """Say how many copies of images were dropped, and in how many of them ``what`` differed."""
+    warnings.warn(
+        f"{dropped} repeated images were dropped (the first copy of each counts); "
+        f"the {what} of {differing} of them differed from the first copy's",
+        VocMetricsWarning,
+        stacklevel=4,
+    )
 
 
 class _Rows:

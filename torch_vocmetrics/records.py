@@ -34,6 +34,8 @@ class MatchRecords:
         score: [N] float32 or float64.
         true_positive, ignored: [N, words] int64 lanes.
         order: [N] int64 that breaks ties of score in place of image and index, or None.
+        image_counts: [I, L, 3] int32 whole numbers of each image that are no outcome of a lane
+            (CrowdHuman's Jaccard index), or None.
     """
 
     image_ids: Ids | None
@@ -49,6 +51,7 @@ class MatchRecords:
     true_positive: Tensor
     ignored: Tensor
     order: Tensor | None
+    image_counts: Tensor | None = None
 
     @property
     def num_images(self) -> int:
@@ -83,6 +86,9 @@ class MatchRecords:
                 raise ValueError(f"columns {', '.join(columns)} differ in length")
         if self.image_ids is not None and len(self.image_ids) != self.num_images:
             raise ValueError(f"{len(self.image_ids)} image ids for {self.num_images} images")
+        counts = self.image_counts
+        if counts is not None and (counts.dim() != 3 or counts.shape[0] != self.num_images):
+            raise ValueError(f"image_counts of shape {tuple(counts.shape)}")
         for owner in (self.image, self.ground_truth_image):
             if owner.numel() and not 0 <= int(owner.min()) <= int(owner.max()) < self.num_images:
                 raise ValueError("rows of images that are not in the image table")
@@ -104,6 +110,7 @@ class MatchRecords:
         return cls(
             image_ids=cat_ids([part.image_ids for part in parts if part.num_images]),
             order=_cat_order(parts),
+            image_counts=_cat_counts(parts),
             **columns,
         )
 
@@ -116,7 +123,8 @@ class MatchRecords:
         """The same records on another device."""
         order = None if self.order is None else self.order.to(device)
         columns = {name: getattr(self, name).to(device) for name in TENSORS}
-        return replace(self, order=order, **columns)
+        counts = None if self.image_counts is None else self.image_counts.to(device)
+        return replace(self, order=order, image_counts=counts, **columns)
 
     def without_absent(self) -> Self:
         """Only detections that exist in some lane; the others have every bit of ``ignored`` set."""
@@ -142,12 +150,19 @@ class MatchRecords:
             kept = keep.nonzero().squeeze(1).tolist()
             ids = tuple(ids[row] for row in kept)
         order = None if self.order is None else self.order.index_select(0, detections)
+        counts = None if self.image_counts is None else self.image_counts[keep]
         return replace(
-            self, image_ids=ids, order=order, image_sizes=self.image_sizes[keep], **columns
+            self,
+            image_ids=ids,
+            order=order,
+            image_sizes=self.image_sizes[keep],
+            image_counts=counts,
+            **columns,
         )
 
 
-TENSORS = tuple(f.name for f in fields(MatchRecords) if f.name not in ("image_ids", "order"))
+OPTIONAL = ("order", "image_counts")
+TENSORS = tuple(f.name for f in fields(MatchRecords) if f.name not in ("image_ids", *OPTIONAL))
 GROUND_TRUTH_COLUMNS = tuple(name for name in TENSORS if name.startswith("ground_truth_"))
 DETECTION_COLUMNS = ("image", "index", "label", "score", "true_positive", "ignored")
 
@@ -179,3 +194,10 @@ def _cat_order(parts: Sequence[MatchRecords]) -> Tensor | None:
             remedy="give order in every prediction or in none",
         )
     return torch.cat(given) if given else None
+
+
+def _cat_counts(parts: Sequence[MatchRecords]) -> Tensor | None:
+    """Whole numbers of all images; parts without images have no say."""
+    given = [part.image_counts for part in parts if part.num_images]
+    held = [counts for counts in given if counts is not None]
+    return torch.cat(held) if held else None

@@ -38,8 +38,8 @@ def test_interpreted_kernel_is_the_plain_path() -> None:
     report = run("interpret.py", "50", interpret=True)
     assert report["differing"] == []
     assert report["detections"] > 800
-    assert report["true_positives"] > 300
-    assert report["ignored"] > 100
+    assert report["true_positives"] > 100
+    assert report["ignored"] > 300
     assert report["contested"] > 50
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..image_masks import areas_of
 from ..ops.boxes import box_columns
 from ..ops.ordering import rank_in_group, rank_order
 from ..protocols import DetectionProtocol
@@ -16,6 +17,7 @@ from ..records import Ids, MatchRecords
 from ..transfer import from_host
 from .fused import Matchable, Rules, kernel_takes, match_word
 from .lanes import Lanes, has_flag, in_range_bits
+from .masks import Overlaps, mask_overlaps, match_by_masks
 
 __all__ = ["match_images"]
 
@@ -40,10 +42,11 @@ def match_images(
     Returns:
         The records on the same device. Detections beyond the largest of ``max_detections`` are
         marked as absent (see :meth:`MatchRecords.without_absent`). On CUDA nothing is waited for,
-        unless the kernel cannot be used: then the host matches.
+        unless the kernel cannot be used or masks are compared: then the host matches.
     """
     device = detections.boxes.device
-    if device.type == "cuda" and not kernel_takes(max(ground_truths.counts, default=0)):
+    by_masks = protocol.uses_masks
+    if device.type == "cuda" and not (by_masks or kernel_takes(max(ground_truths.counts, default=0))):
         host = torch.device("cpu")
         records = match_images(
             protocol,
@@ -57,7 +60,8 @@ def match_images(
     lanes = Lanes.of(protocol)
     objects = _objects(protocol, lanes, ground_truths, num_classes)
     ranked = _ranked(protocol, lanes, detections, num_classes)
-    true_positive, ignored = _match(protocol, lanes, ranked, objects)
+    overlaps = _mask_overlaps(detections, ground_truths, ranked, objects) if by_masks else None
+    true_positive, ignored = _match(protocol, lanes, ranked, objects, overlaps)
     order = detections.order
     return MatchRecords(
         image_ids=image_ids,
@@ -97,7 +101,8 @@ def _objects(
     device = rows.boxes.device
     inclusive = protocol.coordinates == "inclusive_pixels"
     boxes = torch.stack(box_columns(rows.boxes, rows.box_format, inclusive=inclusive))
-    area = torch.where(rows.area.isnan(), boxes[4], rows.area)
+    own = boxes[4] if rows.masks is None else areas_of(rows.masks, device)
+    area = torch.where(rows.area.isnan(), own, rows.area)
     ignored = has_flag(rows.flags, protocol.ignored_flags).unsqueeze(1)
     reusable = has_flag(rows.flags, protocol.reusable_flags).unsqueeze(1)
     counted = torch.where(ignored, 0, in_range_bits(area, protocol, lanes))
@@ -141,7 +146,10 @@ def _ranked(
     row = rank_order(group, rows.scores, rows.order, len(rows.counts) * num_classes)
     image, group = image.index_select(0, row), group.index_select(0, row)
     columns = box_columns(rows.boxes.index_select(0, row), rows.box_format, inclusive=inclusive)
-    in_range = in_range_bits(columns.area, protocol, lanes)
+    area = columns.area
+    if protocol.detection_area == "mask" and rows.masks is not None:
+        area = areas_of(rows.masks, device).index_select(0, row)
+    in_range = in_range_bits(area, protocol, lanes)
     present = torch.full_like(in_range, -1)
     if protocol.max_detections:
         beyond = rank_in_group(group) >= protocol.max_detections[-1]
@@ -151,10 +159,29 @@ def _ranked(
     return _Ranked(row, image, group, starts, torch.stack(columns), present, every & ~in_range)
 
 
+def _mask_overlaps(
+    detections: Detections, ground_truths: GroundTruths, ranked: _Ranked, objects: _Objects
+) -> Overlaps:
+    """Candidate pairs and the overlap of their masks."""
+    return mask_overlaps(
+        ranked.group,
+        objects.group,
+        ranked.row,
+        ranked.present.any(1),
+        (detections.masks or (), ground_truths.masks or ()),
+        (ranked.starts, objects.starts),
+        objects.over_area,
+    )
+
+
 def _match(
-    protocol: DetectionProtocol, lanes: Lanes, ranked: _Ranked, objects: _Objects
+    protocol: DetectionProtocol,
+    lanes: Lanes,
+    ranked: _Ranked,
+    objects: _Objects,
+    overlaps: Overlaps | None,
 ) -> tuple[Tensor, Tensor]:
-    """``true_positive`` and ``ignored`` [N, words]."""
+    """``true_positive`` and ``ignored`` [N, words]; by boxes unless overlaps are given."""
     device = ranked.row.device
     rules = Rules(
         inclusive=protocol.coordinates == "inclusive_pixels",
@@ -165,27 +192,29 @@ def _match(
     thresholds = from_host(protocol.thresholds, torch.float64, device)
     bits = chain.from_iterable(map(lanes.threshold_bits, range(lanes.num_thresholds)))
     threshold_bits = from_host(list(bits), torch.int64, device).reshape(-1, lanes.words)
-    outcomes = [
-        match_word(
-            Matchable(
-                ranked.boxes,
-                ranked.group,
-                ranked.present[:, word].contiguous(),
-                ranked.out_of_range[:, word].contiguous(),
-                ranked.starts,
-                objects.boxes,
-                objects.group,
-                objects.starts,
-                objects.counted[:, word].contiguous(),
-                objects.exclusive[:, word].contiguous(),
-                objects.over_area,
-                thresholds,
-                threshold_bits[:, word].contiguous(),
-            ),
-            rules,
-            objects.largest,
+    words = [
+        Matchable(
+            ranked.boxes,
+            ranked.group,
+            ranked.present[:, word].contiguous(),
+            ranked.out_of_range[:, word].contiguous(),
+            ranked.starts,
+            objects.boxes,
+            objects.group,
+            objects.starts,
+            objects.counted[:, word].contiguous(),
+            objects.exclusive[:, word].contiguous(),
+            objects.over_area,
+            thresholds,
+            threshold_bits[:, word].contiguous(),
         )
         for word in range(lanes.words)
+    ]
+    outcomes = [
+        match_word(rows, rules, objects.largest)
+        if overlaps is None
+        else match_by_masks(rows, rules, overlaps)
+        for rows in words
     ]
     positive, ignored = zip(*outcomes, strict=True)
     return torch.stack(positive, dim=1), torch.stack(ignored, dim=1)

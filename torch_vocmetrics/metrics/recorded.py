@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any, Self
 
 import torch
+from torch import Tensor
 
 from ..errors import InputError, StateError, VocMetricsWarning
 from ..inputs import (
@@ -23,17 +24,20 @@ from ..inputs import (
 from ..matching import match_images
 from ..matching.lanes import Lanes
 from ..packing import Rows
-from ..protocols import DetectionProtocol, protocol_title
+from ..protocols import DetectionProtocol, MissRateProtocol, protocol_title
 from ..ragged import BOX_FORMATS, Detections, GroundTruths
 from ..ranking import without_repeats
-from ..records import TENSORS, MatchRecords
-from .base import Metric
+from ..records import OPTIONAL, TENSORS, Ids, MatchRecords
+from .base import Metric, refuse_other_rules
 
 CHUNK_ROWS = 2**16
 CHUNK_PAIRS = 2**22
 """A chunk is matched when it holds so many rows, or so many pairs by the bound of shapes."""
 
 STATE_SCHEMA = 1
+
+
+RecordProtocol = DetectionProtocol | MissRateProtocol
 
 
 class RecordMetric(Metric):
@@ -44,7 +48,7 @@ class RecordMetric(Metric):
 
     def __init__(
         self,
-        protocols: Sequence[DetectionProtocol],
+        protocols: Sequence[RecordProtocol],
         *,
         num_classes: int | None,
         class_names: Sequence[str] | None,
@@ -56,12 +60,13 @@ class RecordMetric(Metric):
                 f"must be one of {', '.join(BOX_FORMATS)}", where="box_format", got=repr(box_format)
             )
         self.protocols = tuple(protocols)
-        self.class_names = _class_names(num_classes, class_names, label_ids)
+        self.class_names = class_names_of(num_classes, class_names, label_ids)
         self._rules = InputRules(
             len(self.class_names),
             None if label_ids is None else tuple(int(value) for value in label_ids),
             box_format,
             all(protocol.inverted_boxes == "accept" for protocol in self.protocols),
+            any(isinstance(protocol, MissRateProtocol) for protocol in self.protocols),
         )
         self._clear()
 
@@ -149,7 +154,7 @@ class RecordMetric(Metric):
             "updated": self._updated,
             "image_ids": None if records[0].image_ids is None else list(records[0].image_ids),
             "records": [
-                {name: getattr(part, name) for name in (*TENSORS, "order")} for part in records
+                {name: getattr(part, name) for name in (*TENSORS, *OPTIONAL)} for part in records
             ],
         }
 
@@ -237,16 +242,26 @@ class RecordMetric(Metric):
         ground_truths = GroundTruths.cat([batch.ground_truths for batch in pending])
         ids, sizes = read_image_ids(pending), read_image_sizes(pending)
         for protocol, parts in zip(self.protocols, self._parts, strict=True):
-            parts.append(
-                match_images(
-                    protocol,
-                    detections,
-                    ground_truths,
-                    num_classes=len(self.class_names),
-                    image_ids=ids,
-                    image_sizes=sizes.to(detections.boxes.device),
-                )
-            )
+            images = (ids, sizes.to(detections.boxes.device))
+            parts.append(self._match_chunk(protocol, detections, ground_truths, *images))
+
+    def _match_chunk(
+        self,
+        protocol: Any,
+        detections: Detections,
+        ground_truths: GroundTruths,
+        image_ids: Ids | None,
+        image_sizes: Tensor,
+    ) -> MatchRecords:
+        """Match a chunk as a protocol of the metric's task does; boxes are not kept."""
+        return match_images(
+            protocol,
+            detections,
+            ground_truths,
+            num_classes=len(self.class_names),
+            image_ids=image_ids,
+            image_sizes=image_sizes,
+        )
 
     def _read_deferred(self, batches: Sequence[Batch]) -> None:
         """Read what the device found wrong with values: the first fault stays until ``reset``."""
@@ -292,23 +307,17 @@ class RecordMetric(Metric):
         }
 
     def _check_same_rules(self, other: dict[str, Any], where: str) -> None:
-        mine = self._identity()
-        for key in ("schema", "metric", "fingerprints", "class_names"):
-            if not isinstance(other, dict) or other.get(key) != mine[key]:
-                shown = "protocols" if key == "fingerprints" else key
-                found = other.get(shown) if isinstance(other, dict) else type(other).__name__
-                raise StateError(
-                    f"the states are of different {shown}: {mine[shown]} here",
-                    where=where,
-                    got=found,
-                    remedy="give both metrics the same protocol and classes",
-                )
+        refuse_other_rules(self._identity(), other, where)
 
 
-def _class_names(
+def class_names_of(
     num_classes: int | None, class_names: Sequence[str] | None, label_ids: Sequence[int] | None
 ) -> tuple[str, ...]:
-    """Names of the classes, from whatever says how many there are."""
+    """Names of the classes, from whatever says how many there are.
+
+    Raises:
+        InputError: if nothing does, two arguments disagree, or two label ids are equal.
+    """
     if isinstance(class_names, str):
         raise InputError("must be a list of names", where="class_names", got=repr(class_names))
     sizes = {

@@ -92,8 +92,8 @@ def crowd_and_ignored() -> fused.Matchable:
 
 def midpoint() -> fused.Matchable:
     """Equal overlaps with two objects; which is taken decides what is left for the next one."""
-    objects = torch.tensor([[0, 0, 100, 100], [20, 0, 120, 100]])
-    found = torch.tensor([[10, 0, 110, 100], [0, 0, 100, 100]])
+    objects = torch.tensor([[0, 0, 100, 100], [60, 0, 160, 100]])
+    found = torch.tensor([[30, 0, 130, 100], [0, 0, 100, 100]])
     return directed(
         objects, found, counted=[ALL, ALL], exclusive=[-1, -1], over_area=[False, False]
     )
