@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -45,44 +46,80 @@ def first_fault(rows: Detections | GroundTruths, *, inverted_boxes: bool) -> Ten
     return torch.where(faults.any(), faults.to(torch.uint8).argmax(), none)
 
 
+class Suspect(NamedTuple):
+    """What :func:`first_fault` found and where, still on its device.
+
+    Attributes:
+        details: [7] float64: the code, the box, score or area, label of the row at fault.
+        kind: ``"prediction"`` or ``"target"``.
+        counts, box_format, image_ids: of the rows that were checked.
+        images_before: added to the number of the image in the sentence.
+    """
+
+    details: Tensor
+    kind: str
+    counts: tuple[int, ...]
+    box_format: str
+    image_ids: Sequence[object] | None
+    images_before: int
+
+    def error(self, details: list[float]) -> InputError | None:
+        """The error that the details, read from the device, stand for; None if there is none."""
+        if details[0] == NO_FAULT:
+            return None
+        row, fault = divmod(int(details[0]), len(FAULTS))
+        image = 0
+        while row >= self.counts[image]:
+            row -= self.counts[image]
+            image += 1
+        name = ""
+        if self.image_ids is not None:
+            shown = self.image_ids[image]
+            name = f" (image_id {int(shown) if isinstance(shown, Tensor) else shown!r})"
+        where = f"{self.kind} {self.images_before + image}{name}, row {row}"
+        number, label = details[5], int(details[6])
+        got, remedy = (
+            (details[1:5], "check the model's output"),
+            (details[1:5], f"boxes must be {self.box_format}, the far corner not before the near"),
+            (number, "scores must be finite"),
+            (label, "labels are 0 .. num_classes - 1, or among label_ids where those are given"),
+            (number, "give square pixels"),
+        )[fault]
+        return InputError(FAULTS[fault], where=where, got=got, remedy=remedy)
+
+
+def suspect(
+    fault: Tensor,
+    rows: Detections | GroundTruths,
+    kind: str,
+    image_ids: Sequence[object] | None,
+    images_before: int,
+) -> Suspect:
+    """Keep what a sentence about the fault needs, so that the rows can go; waits for nothing."""
+    if rows.boxes.shape[0]:
+        place = torch.clamp(fault, min=0).div(len(FAULTS), rounding_mode="floor").reshape(1)
+        number = rows.scores if isinstance(rows, Detections) else rows.area
+        columns = [
+            fault.to(rows.boxes.device).double().reshape(1),
+            rows.boxes.index_select(0, place.to(rows.boxes.device)).double().flatten(),
+            number.index_select(0, place.to(number.device)).double(),
+            (rows.labels.index_select(0, place.to(rows.labels.device)) - UNKNOWN_LABEL).double(),
+        ]
+        details = torch.cat(columns)
+    else:
+        details = torch.full((7,), float(NO_FAULT), dtype=torch.float64, device=rows.boxes.device)
+    return Suspect(details, kind, rows.counts, rows.box_format, image_ids, images_before)
+
+
 def explain(
     fault: Tensor,
     rows: Detections | GroundTruths,
-    side: str,
+    kind: str,
     image_ids: Sequence[object] | None,
     images_before: int,
 ) -> InputError | None:
     """The error that :func:`first_fault` found, or None; reads the device."""
-    code = int(fault)
-    if code == NO_FAULT:
+    if int(fault) == NO_FAULT:
         return None
-    packed, kind = divmod(code, len(FAULTS))
-    image, row = 0, packed
-    while row >= rows.counts[image]:
-        row -= rows.counts[image]
-        image += 1
-    got, remedy = _details(kind, rows, packed)
-    name = ""
-    if image_ids is not None:
-        shown = image_ids[image]
-        name = f" (image_id {int(shown) if isinstance(shown, Tensor) else shown!r})"
-    where = f"{side} {images_before + image}{name}, row {row}"
-    return InputError(FAULTS[kind], where=where, got=got, remedy=remedy)
-
-
-def _details(kind: int, rows: Detections | GroundTruths, row: int) -> tuple[object, str]:
-    """What was found at a packed row, and what to do."""
-    if kind == 0:
-        return rows.boxes[row].tolist(), "check the model's output"
-    if kind == 1:
-        right = f"boxes must be {rows.box_format}, the far corner not before the near one"
-        return rows.boxes[row].tolist(), right
-    if kind == 3:
-        label = int(rows.labels[row]) - UNKNOWN_LABEL
-        return (
-            label,
-            "labels must be 0 .. num_classes - 1, or among label_ids where those are given",
-        )
-    if isinstance(rows, Detections):
-        return rows.scores[row].item(), "scores must be finite"
-    return rows.area[row].item(), "give square pixels"
+    found = suspect(fault, rows, kind, image_ids, images_before)
+    return found.error(found.details.tolist())

@@ -5,14 +5,15 @@ from __future__ import annotations
 import difflib
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from .errors import InputError, VocMetricsWarning
-from .faults import UNKNOWN_LABEL, explain, first_fault
+from .faults import UNKNOWN_LABEL, Suspect, explain, first_fault, suspect
+from .mask_inputs import read_masks, with_boxes
 from .packing import FLAG, FLOATING, INTEGERS, ImageList, PackedRows, Rows, Side
 from .protocols import FLAGS
 from .ragged import Detections, GroundTruths
@@ -27,12 +28,16 @@ NEAR_MISSES = {
     "iscrowd": ("is_crowd", "crowd", "iscrowds", "crowds"),
     "ignore": ("ignored", "is_ignored", "ignores"),
     "area": ("areas",),
+    "visible_boxes": ("vbox", "vboxes", "bbox_vis", "visible_box"),
+    "visibility": ("vis_ratio", "visibilities"),
+    "occlusion": ("occ", "occlusions"),
     "image_id": ("img_id", "image_ids", "imageid"),
     "image_size": ("img_size", "image_sizes"),
     "order": ("orders",),
 }
 PREDICTION_KEYS = ("boxes", "scores", "labels", "order")
 TARGET_KEYS = ("boxes", "labels", *FLAGS, "area", "image_id", "image_size")
+PEDESTRIAN_KEYS = ("visible_boxes", "visibility", "occlusion")
 
 
 class InputRules(NamedTuple):
@@ -43,12 +48,22 @@ class InputRules(NamedTuple):
         label_ids: K values that stand for the classes in ``labels``; None for 0 .. K-1.
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``.
         inverted_boxes: whether boxes of negative width or height are taken.
+        pedestrians: whether targets may say what is visible of an object.
+        boxes, masks: whether a protocol needs them.
     """
 
     num_classes: int
     label_ids: tuple[int, ...] | None
     box_format: str
     inverted_boxes: bool
+    pedestrians: bool = False
+    boxes: bool = True
+    masks: bool = False
+
+    @property
+    def target_keys(self) -> tuple[str, ...]:
+        """Keys that targets may have."""
+        return TARGET_KEYS + PEDESTRIAN_KEYS if self.pedestrians else TARGET_KEYS
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +74,7 @@ class Batch:
         image_ids: one id an image, still a tensor where it came as one; or None.
         image_sizes: one (height, width) an image; or None.
         faults: 0-d int64 each, where the values of detections and ground truths break the rules;
-            read by :func:`fault_of`.
+            read by :func:`fault_on_host` and :func:`suspects_on_device`.
         coarse: 0-d bool each, whether half boxes lie where whole pixels are not exact.
     """
 
@@ -80,6 +95,12 @@ class Batch:
         """B."""
         return len(self.detections.counts)
 
+    @property
+    def mask_bytes(self) -> int:
+        """Memory that masks take."""
+        masks = (*(self.detections.masks or ()), *(self.ground_truths.masks or ()))
+        return sum(one.num_bytes for one in masks)
+
 
 def pack(
     predictions: Sequence[Rows] | Rows,
@@ -99,8 +120,11 @@ def pack(
     Raises:
         InputError: naming image, key and remedy.
     """
+    if not rules.boxes:
+        near = NEAR_MISSES["boxes"]
+        predictions, targets = with_boxes(predictions, near), with_boxes(targets, near)
     found = _side(predictions, PREDICTION_KEYS, PREDICTION_KEYS[:3], "prediction", rules.box_format)
-    true = _side(targets, TARGET_KEYS, TARGET_KEYS[:2], "target", rules.box_format)
+    true = _side(targets, rules.target_keys, TARGET_KEYS[:2], "target", rules.box_format)
     if len(found.counts) != len(true.counts):
         raise InputError(
             "predictions and targets must have one entry per image each",
@@ -113,49 +137,63 @@ def pack(
         first_fault(ground_truths, inverted_boxes=rules.inverted_boxes),
     )
     sizes = true.of_images("image_size") or ()
-    work = device or detections.boxes.device
-    if work.type == "mps":  # it has no float64, in which overlaps are computed
-        work = torch.device("cpu")
+    work = work_device(device or detections.boxes.device)
+    if rules.masks:
+        rows = (detections.counts, ground_truths.counts)
+        first, second = read_masks(predictions, targets, rows, work)
+        detections = replace(detections, masks=first)
+        ground_truths = replace(ground_truths, masks=second)
     return Batch(
         detections.to(work),
         ground_truths.to(work),
-        _image_ids(true),
+        image_ids_of(true),
         [_image_size(value, image) for image, value in enumerate(sizes)] or None,
         faults,
         tuple(side.coarse for side in (found, true) if side.coarse is not None),
     )
 
 
-def fault_of(batch: Batch, *, on_host: bool, images_before: int = 0) -> InputError | None:
-    """The error that the values of a batch deserve, or None.
+def work_device(wanted: torch.device) -> torch.device:
+    """Where rows are matched: not on MPS, which has no float64, in which overlaps are computed."""
+    return torch.device("cpu") if wanted.type == "mps" else wanted
 
-    Args:
-        batch: what was packed.
-        on_host: read only what was checked on the host, else only what a device has to tell.
-        images_before: added to the number of the image, for batches that are read later.
-    """
+
+def fault_on_host(batch: Batch) -> InputError | None:
+    """The error that values checked on the host deserve, or None."""
     sides: list[tuple[str, Detections | GroundTruths]] = [
         ("prediction", batch.detections),
         ("target", batch.ground_truths),
     ]
     for (side, rows), fault in zip(sides, batch.faults, strict=True):
-        if (fault.device.type == "cpu") == on_host:
-            error = explain(fault, rows, side, batch.image_ids, images_before)
+        if fault.device.type == "cpu":
+            error = explain(fault, rows, side, batch.image_ids, 0)
             if error is not None:
                 return error
     return None
 
 
-def warn_of_coarse_boxes(batch: Batch, *, on_host: bool) -> None:
-    """Warn if half boxes lie where whole pixels are not exact; ``on_host`` as above."""
-    for coarse in batch.coarse:
-        if (coarse.device.type == "cpu") == on_host and bool(coarse):
-            warnings.warn(
-                "half precision boxes beyond 2048 pixels (bfloat16: 256) are not whole pixels any "
-                "more; convert boxes to float32 before autocast",
-                VocMetricsWarning,
-                stacklevel=4,
-            )
+def suspects_on_device(batch: Batch, images_before: int) -> list[Suspect]:
+    """What a device has checked, to be read later; ``images_before`` came before the batch."""
+    sides: list[tuple[str, Detections | GroundTruths]] = [
+        ("prediction", batch.detections),
+        ("target", batch.ground_truths),
+    ]
+    return [
+        suspect(fault, rows, side, batch.image_ids, images_before)
+        for (side, rows), fault in zip(sides, batch.faults, strict=True)
+        if fault.device.type != "cpu"
+    ]
+
+
+def warn_of_coarse_boxes(flags: Sequence[Tensor]) -> None:
+    """Warn if half boxes lie where whole pixels are not exact; reads their device."""
+    if any(map(bool, flags)):
+        warnings.warn(
+            "half precision boxes beyond 2048 pixels (bfloat16: 256) are not whole pixels any "
+            "more; convert boxes to float32 before autocast",
+            VocMetricsWarning,
+            stacklevel=4,
+        )
 
 
 def read_image_ids(batches: Sequence[Batch]) -> Ids | None:
@@ -182,7 +220,7 @@ def _side(
 ) -> Side:
     """Predictions or targets, in whichever form they came."""
     if isinstance(images, Mapping):
-        _check_keys(images, known, required, f"{name}s")
+        check_keys(images, known, required, f"{name}s")
         return PackedRows(images, name, box_format)
     if not isinstance(images, Sequence):
         raise InputError(
@@ -193,16 +231,16 @@ def _side(
     for image, rows in enumerate(images):
         if not isinstance(rows, Mapping):
             raise InputError("must be a dict", where=f"{name}s[{image}]", got=type(rows).__name__)
-        _check_keys(rows, known, required, f"{name} {image}")
+        check_keys(rows, known, required, f"{name} {image}")
     return ImageList(images, name, box_format)
 
 
-def _check_keys(rows: Rows, known: tuple[str, ...], required: tuple[str, ...], where: str) -> None:
+def check_keys(rows: Rows, known: tuple[str, ...], required: tuple[str, ...], where: str) -> None:
     """Required keys must be there, and no known key may hide under a near name."""
     for key in known:
         if key in rows:
             continue
-        near = [name for name in NEAR_MISSES[key] if name in rows]
+        near = [name for name in NEAR_MISSES.get(key, ()) if name in rows]
         if not near and key in required:
             near = difflib.get_close_matches(key, list(map(str, rows)), n=1, cutoff=0.6)
         if near:
@@ -242,7 +280,22 @@ def _pack_ground_truths(side: Side, rules: InputRules) -> GroundTruths:
         area = side.column("area", FLOATING, missing=torch.nan).double()
     else:
         area = torch.full_like(labels, torch.nan, dtype=torch.float64)
-    return GroundTruths(side.counts, side.boxes, labels, flags, area, side.box_format)
+    more = _pedestrian_columns(side) if rules.pedestrians else {}
+    return GroundTruths(side.counts, side.boxes, labels, flags, area, side.box_format, **more)
+
+
+def _pedestrian_columns(side: Side) -> dict[str, Tensor]:
+    """What targets say of the visible part of objects."""
+    columns = {}
+    if "visible_boxes" in side:
+        columns["visible_boxes"] = side.column(
+            "visible_boxes", FLOATING, missing=torch.nan, shape=(4,)
+        )
+    if "visibility" in side:
+        columns["visibility"] = side.column("visibility", FLOATING, missing=torch.nan)
+    if "occlusion" in side:
+        columns["occlusion"] = side.column("occlusion", INTEGERS, missing=0)
+    return columns
 
 
 def _class_index(labels: Tensor, rules: InputRules) -> Tensor:
@@ -256,7 +309,8 @@ def _class_index(labels: Tensor, rules: InputRules) -> Tensor:
     return torch.where(known, classes, labels + UNKNOWN_LABEL)
 
 
-def _image_ids(side: Side) -> list[int | str | Tensor] | None:
+def image_ids_of(side: Side) -> list[int | str | Tensor] | None:
+    """One id an image, all int or all str, or None; those on a device stay tensors."""
     given = side.of_images("image_id")
     if given is None:
         return None

@@ -72,8 +72,10 @@ class Side(Protocol):
     def __contains__(self, key: str) -> bool:
         """Whether any image has the key."""
 
-    def column(self, key: str, kind: Kind, *, missing: float | None = None) -> Tensor:
-        """One value per row, [N]; rows of images without the key get ``missing``."""
+    def column(
+        self, key: str, kind: Kind, *, missing: float | None = None, shape: tuple[int, ...] = ()
+    ) -> Tensor:
+        """Values of ``shape`` per row, [N, ...]; rows of images without the key get ``missing``."""
 
     def complete(self, key: str) -> bool:
         """Whether every image with rows has the key."""
@@ -102,21 +104,23 @@ class ImageList:
     def __contains__(self, key: str) -> bool:
         return any(key in rows for rows in self._images)
 
-    def column(self, key: str, kind: Kind, *, missing: float | None = None) -> Tensor:
+    def column(
+        self, key: str, kind: Kind, *, missing: float | None = None, shape: tuple[int, ...] = ()
+    ) -> Tensor:
         parts = []
         for image, (rows, count) in enumerate(zip(self._images, self.counts, strict=True)):
             if missing is not None and key not in rows:
-                parts.append(torch.full((count,), missing, device=self.boxes.device))
+                parts.append(torch.full((count, *shape), missing, device=self.boxes.device))
                 continue
             values = tensor_of(rows[key], lambda: self._where(image, key))  # noqa: B023
-            if values.shape != (count,) and (count or values.numel()):
+            if values.shape != (count, *shape) and (count or values.numel()):
                 raise InputError(
                     "must have one entry per box",
                     where=self._where(image, key),
                     got=f"shape {tuple(values.shape)} beside {count} boxes",
                 )
             parts.append(values)
-        return self._cat(key, parts, kind)
+        return self._cat(key, parts, kind).reshape(-1, *shape)
 
     def complete(self, key: str) -> bool:
         counted = zip(self._images, self.counts, strict=True)
@@ -183,17 +187,19 @@ class PackedRows:
     def __contains__(self, key: str) -> bool:
         return key in self._rows
 
-    def column(self, key: str, kind: Kind, *, missing: float | None = None) -> Tensor:
+    def column(
+        self, key: str, kind: Kind, *, missing: float | None = None, shape: tuple[int, ...] = ()
+    ) -> Tensor:
         if missing is not None and key not in self._rows:
-            return torch.full((self.boxes.shape[0],), missing, device=self.boxes.device)
+            return torch.full((self.boxes.shape[0], *shape), missing, device=self.boxes.device)
         values = tensor_of(self._rows[key], lambda: self._where(key))
-        if values.shape != self._shape and (self.boxes.shape[0] or values.numel()):
+        if values.shape != self._shape + shape and (self.boxes.shape[0] or values.numel()):
             raise InputError(
                 "must have one entry per box",
                 where=self._where(key),
                 got=f"shape {tuple(values.shape)} beside boxes {tuple(self._shape)}",
             )
-        return _converted(values.reshape(-1).clone(), kind, self._where(key))
+        return _converted(values.reshape(-1, *shape).clone(), kind, self._where(key))
 
     def complete(self, key: str) -> bool:
         return key in self._rows

@@ -102,7 +102,7 @@ FAULTY: list[tuple[str, Any, Any, str]] = [
     ),
     ("NaN score", prediction(scores=[NAN]), target(), "row 0: the score is not finite, got nan"),
     ("infinite score", prediction(scores=[INF]), target(), "the score is not finite, got inf"),
-    ("high label", prediction(labels=[2]), target(), "the label is unknown, got 2; labels must be"),
+    ("high label", prediction(labels=[2]), target(), "the label is unknown, got 2; labels are 0"),
     (
         "negative label",
         prediction(),

@@ -11,14 +11,16 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError, StateError, VocMetricsWarning
+from ..faults import Suspect
 from ..inputs import (
     Batch,
     InputRules,
-    fault_of,
+    fault_on_host,
     kind_of_ids,
     pack,
     read_image_ids,
     read_image_sizes,
+    suspects_on_device,
     warn_of_coarse_boxes,
 )
 from ..matching import match_images
@@ -28,11 +30,13 @@ from ..protocols import DetectionProtocol, MissRateProtocol, protocol_title
 from ..ragged import BOX_FORMATS, Detections, GroundTruths
 from ..ranking import without_repeats
 from ..records import OPTIONAL, TENSORS, Ids, MatchRecords
+from ..transfer import to_device
 from .base import Metric, refuse_other_rules
 
 CHUNK_ROWS = 2**16
 CHUNK_PAIRS = 2**22
-"""A chunk is matched when it holds so many rows, or so many pairs by the bound of shapes."""
+CHUNK_MASK_BYTES = 2**25
+"""A chunk is matched when it holds so many rows, pairs (by their bound), or bytes of masks."""
 
 STATE_SCHEMA = 1
 
@@ -67,14 +71,18 @@ class RecordMetric(Metric):
             box_format,
             all(protocol.inverted_boxes == "accept" for protocol in self.protocols),
             any(isinstance(protocol, MissRateProtocol) for protocol in self.protocols),
+            not all(isinstance(p, DetectionProtocol) and not p.uses_boxes for p in self.protocols),
+            any(isinstance(p, DetectionProtocol) and p.uses_masks for p in self.protocols),
         )
         self._clear()
 
     def _clear(self) -> None:
         self._device: torch.device | None = None
         self._pending: list[Batch] = []
-        self._pending_rows = self._pending_pairs = 0
+        self._pending_rows = self._pending_pairs = self._pending_mask_bytes = 0
         self._parts: list[list[MatchRecords]] = [[] for _ in self.protocols]
+        self._suspects: list[Suspect] = []
+        self._coarse: list[Tensor] = []
         self._fault: InputError | None = None
         self._updated = False
 
@@ -90,6 +98,11 @@ class RecordMetric(Metric):
                 ``iscrowd``, ``ignore`` [M], ``area`` [M] in square pixels (default: the box's own),
                 ``image_id`` (int or str), ``image_size`` (height, width).
 
+        Protocols of masks want ``masks`` on both sides: [N, H, W] bool or integers, [N, 1, H, W]
+        probabilities of which those above 0.5 make the mask, or a list of N COCO run lengths or
+        polygons (these need ``image_size``). They are packed to bits on their device; ``boxes`` may
+        then be left out, unless a protocol needs them too.
+
         Either may be one dict of packed tensors instead: rows of all images, and ``counts`` [B] on
         the host; or dense tensors, ``boxes`` [B, Q, 4] and the others [B, Q]. Values are tensors,
         NumPy arrays, lists of numbers, or whatever speaks DLPack; torchvision's ``BoundingBoxes``
@@ -104,9 +117,9 @@ class RecordMetric(Metric):
         """
         batch = pack(predictions, targets, self._rules, self._device)
         self._check_conventions(batch)
-        if (fault := fault_of(batch, on_host=True)) is not None:
+        if (fault := fault_on_host(batch)) is not None:
             raise fault
-        warn_of_coarse_boxes(batch, on_host=True)
+        warn_of_coarse_boxes([flag for flag in batch.coarse if flag.device.type == "cpu"])
         self._updated = True
         if self._pending and batch.box_formats != self._pending[0].box_formats:
             self._flush()
@@ -116,7 +129,12 @@ class RecordMetric(Metric):
             counts = list(zip(batch.detections.counts, batch.ground_truths.counts, strict=True))
             self._pending_rows += sum(n + m + 1 for n, m in counts)
             self._pending_pairs += sum(n * m for n, m in counts)
-        if self._pending_rows >= CHUNK_ROWS or self._pending_pairs >= CHUNK_PAIRS:
+            self._pending_mask_bytes += batch.mask_bytes
+        if (
+            self._pending_rows >= CHUNK_ROWS
+            or self._pending_pairs >= CHUNK_PAIRS
+            or self._pending_mask_bytes >= CHUNK_MASK_BYTES
+        ):
             self._flush()
         return self
 
@@ -198,8 +216,7 @@ class RecordMetric(Metric):
             InputError: if values flagged on a device broke the rules; until ``reset``.
         """
         self._flush()
-        if self._fault is not None:
-            raise self._fault
+        self._read_device()
         self._parts = [
             [
                 MatchRecords.cat(parts).without_absent()
@@ -232,17 +249,15 @@ class RecordMetric(Metric):
     def _flush(self) -> None:
         """Match what is pending and drop its boxes."""
         pending, self._pending = self._pending, []
-        self._pending_rows = self._pending_pairs = 0
+        self._pending_rows = self._pending_pairs = self._pending_mask_bytes = 0
         if not pending:
             return
-        self._read_deferred(pending)
-        if self._fault is not None:
-            return
+        self._defer(pending)
         detections = Detections.cat([batch.detections for batch in pending])
         ground_truths = GroundTruths.cat([batch.ground_truths for batch in pending])
         ids, sizes = read_image_ids(pending), read_image_sizes(pending)
         for protocol, parts in zip(self.protocols, self._parts, strict=True):
-            images = (ids, sizes.to(detections.boxes.device))
+            images = (ids, to_device([sizes], detections.boxes.device)[0])
             parts.append(self._match_chunk(protocol, detections, ground_truths, *images))
 
     def _match_chunk(
@@ -263,13 +278,29 @@ class RecordMetric(Metric):
             image_sizes=image_sizes,
         )
 
-    def _read_deferred(self, batches: Sequence[Batch]) -> None:
-        """Read what the device found wrong with values: the first fault stays until ``reset``."""
+    def _defer(self, batches: Sequence[Batch]) -> None:
+        """Keep what a device has found wrong with values until someone may wait for it."""
         images = sum(part.num_images for part in self._parts[0])
         for batch in batches:
-            self._fault = self._fault or fault_of(batch, on_host=False, images_before=images)
-            warn_of_coarse_boxes(batch, on_host=False)
+            self._suspects += suspects_on_device(batch, images)
+            self._coarse += [flag for flag in batch.coarse if flag.device.type != "cpu"]
             images += batch.num_images
+
+    def _read_device(self) -> None:
+        """Read what a device has found wrong with values; a fault stays until ``reset``.
+
+        Raises:
+            InputError: naming the first of them.
+        """
+        suspects, self._suspects = self._suspects, []
+        coarse, self._coarse = self._coarse, []
+        warn_of_coarse_boxes(coarse)
+        if suspects:
+            details = torch.stack([found.details for found in suspects]).tolist()
+            errors = (found.error(row) for found, row in zip(suspects, details, strict=True))
+            self._fault = self._fault or next((error for error in errors if error), None)
+        if self._fault is not None:
+            raise self._fault
 
     def _check_conventions(self, batch: Batch) -> None:
         """Image ids and ``order`` must be given always or never."""

@@ -1,0 +1,75 @@
+"""Masks of the objects of one image: packed bits, or run lengths as they came."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from .ops import rle
+from .ops.masks import mask_areas
+
+
+class BitMasks:
+    """N masks as bits.
+
+    Attributes:
+        size: height and width.
+        words: [N, H, ceil(W / 64)] int64, see :mod:`ops.masks`.
+    """
+
+    def __init__(self, size: tuple[int, int], words: Tensor) -> None:
+        self.size, self.words = size, words
+
+    def __len__(self) -> int:
+        return int(self.words.shape[0])
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the bits."""
+        return 8 * self.words.numel()
+
+    @cached_property
+    def areas(self) -> Tensor:
+        """[N] int64 pixels."""
+        return mask_areas(self.words)
+
+
+class RleMasks:
+    """N masks as COCO's compressed run lengths, on the host.
+
+    Attributes:
+        size: height and width.
+        rles: N dicts of ``size`` and ``counts``.
+    """
+
+    def __init__(self, size: tuple[int, int], rles: list[rle.Rle]) -> None:
+        self.size, self.rles = size, rles
+
+    def __len__(self) -> int:
+        return len(self.rles)
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the run lengths."""
+        return sum(len(one["counts"]) for one in self.rles)
+
+    @cached_property
+    def areas(self) -> Tensor:
+        """[N] int64 pixels."""
+        return rle.areas(self.rles)
+
+    def decoded(self) -> BitMasks:
+        """The same masks as bits."""
+        return BitMasks(self.size, rle.decode(self.rles, *self.size))
+
+
+ImageMasks = BitMasks | RleMasks
+
+
+def areas_of(masks: tuple[ImageMasks, ...], device: torch.device) -> Tensor:
+    """[N] float64: pixels of the masks of all images, on ``device``."""
+    areas = [one.areas.to(device) for one in masks if len(one)]
+    none = torch.zeros(0, dtype=torch.int64, device=device)
+    return torch.cat([none, *areas]).to(torch.float64)

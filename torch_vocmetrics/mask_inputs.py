@@ -1,0 +1,178 @@
+"""Masks of a batch: shapes and types at once, packed to bits where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .errors import InputError
+from .image_masks import BitMasks, ImageMasks, RleMasks
+from .ops import rle
+from .ops.masks import above_half, pack_masks
+from .packing import Rows, tensor_of
+from .transfer import to_device
+
+Masks = tuple[ImageMasks, ...]
+
+
+def with_boxes(images: Any, near_misses: Sequence[str]) -> Any:
+    """Images in which those without ``boxes`` have empty ones at the origin, one a label."""
+    if not isinstance(images, Sequence):
+        return images
+    return [_with_boxes(rows, near_misses) for rows in images]
+
+
+def _with_boxes(rows: Any, near_misses: Sequence[str]) -> Any:
+    hidden = isinstance(rows, Mapping) and any(key in rows for key in ("boxes", *near_misses))
+    if hidden or not isinstance(rows, Mapping) or "labels" not in rows:
+        return rows
+    labels = tensor_of(rows["labels"], lambda: "key 'labels'")
+    return {**rows, "boxes": torch.zeros((labels.numel(), 4), device=labels.device)}
+
+
+def read_masks(
+    predictions: Sequence[Rows] | Rows,
+    targets: Sequence[Rows] | Rows,
+    counts: tuple[Sequence[int], Sequence[int]],
+    device: torch.device,
+) -> tuple[Masks, Masks]:
+    """Masks of both sides of each image.
+
+    Args:
+        predictions, targets: per image a dict with ``masks``: [N, H, W] bool or integers, [N, 1, H,
+            W] probabilities (above 0.5 is the mask), or a list of N run lengths or polygons; left
+            out where N is 0.
+        counts: N of each image of either side.
+        device: where rows are matched. Where one side is tensors, run lengths of the other become
+            bits on the same device; where both are run lengths, they stay.
+
+    Raises:
+        InputError: naming image and remedy.
+    """
+    if isinstance(predictions, Mapping) or isinstance(targets, Mapping):
+        raise InputError(
+            "masks need a list with one dict per image",
+            where="predictions and targets",
+            remedy="split packed tensors by image",
+        )
+    pairs = []
+    for image, (found, true) in enumerate(zip(predictions, targets, strict=True)):
+        size = _size(true)
+        first = _read(found, counts[0][image], size, f"prediction {image}")
+        size = first.size if size is None and first is not None else size
+        second = _read(true, counts[1][image], size, f"target {image}")
+        if first is not None and second is not None and first.size != second.size:
+            raise InputError(
+                "masks of prediction and target differ in size",
+                where=f"image {image}",
+                got=f"{first.size} and {second.size}",
+                remedy="resize the predicted masks to the size of the ground truth",
+            )
+        nothing = RleMasks((0, 0), [])
+        pairs.append((first or nothing, second or nothing))
+    sides = tuple(zip(*[_alike(*pair) for pair in pairs], strict=True)) or ((), ())
+    return _placed(sides[0], device), _placed(sides[1], device)
+
+
+def _size(target: Rows) -> tuple[int, int] | None:
+    """Height and width that the target states."""
+    size = target.get("image_size")
+    if size is None or isinstance(size, Tensor) and size.device.type != "cpu":
+        return None
+    height, width = (int(side) for side in size)
+    return (height, width) if min(height, width) >= 0 else None
+
+
+def _read(
+    rows: Rows, count: int, size: tuple[int, int] | None, where: str
+) -> ImageMasks | None:
+    """The masks of one side of an image; None if there are none."""
+    place = f"{where}, key 'masks'"
+    value = rows.get("masks")
+    if value is None:
+        if count:
+            near = next((k for k in NEAR_MISSES if k in rows), None)
+            raise InputError(
+                "key 'masks' is missing" if near is None else f"key {near!r} is not known",
+                where=where,
+                remedy="this protocol compares masks: give them under 'masks'",
+            )
+        return None
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return _of_segmentations(value, count, size, place)
+    masks = tensor_of(value, lambda: place)
+    masks = masks.as_subclass(Tensor) if type(masks) is not Tensor else masks
+    if count == 0 and masks.numel() == 0:
+        return None
+    probabilities = masks.is_floating_point()
+    if masks.dim() != 3 + probabilities or (probabilities and masks.shape[1] != 1):
+        raise InputError(
+            "must be [N, H, W] bool or integers, or [N, 1, H, W] probabilities",
+            where=place,
+            got=f"{masks.dtype} of shape {tuple(masks.shape)}",
+            remedy="threshold other scores first: masks > 0.5",
+        )
+    if masks.shape[0] != count:
+        raise InputError(
+            "must have one mask per row", where=place, got=f"{masks.shape[0]} masks of {count} rows"
+        )
+    found = (int(masks.shape[-2]), int(masks.shape[-1]))
+    if size is not None and found != size:
+        raise InputError(
+            "masks are not of the size of the image", where=place, got=f"{found} and {size}"
+        )
+    masks = masks.detach()
+    return BitMasks(found, above_half(masks[:, 0]) if probabilities else pack_masks(masks))
+
+
+NEAR_MISSES = ("mask", "segmentation", "segmentations", "segm", "rle", "rles", "pred_masks")
+
+
+def _of_segmentations(
+    value: Sequence[Any], count: int, size: tuple[int, int] | None, place: str
+) -> RleMasks | None:
+    if len(value) != count:
+        raise InputError(
+            "must have one mask per row", where=place, got=f"{len(value)} masks of {count} rows"
+        )
+    if not value:
+        return None
+    if size is None:
+        sizes = [one["size"] for one in value if isinstance(one, Mapping) and "size" in one]
+        if not sizes:
+            raise InputError(
+                "polygons need the size of the image",
+                where=place,
+                remedy="give image_size (height, width) in the target",
+            )
+        size = (int(sizes[0][0]), int(sizes[0][1]))
+    masks = []
+    for row, one in enumerate(value):
+        try:
+            masks.append(rle.rle_of(one, *size))
+        except ValueError as error:
+            raise InputError(f"{error}", where=f"{place}, row {row}") from None
+    return RleMasks(size, masks)
+
+
+def _alike(first: ImageMasks, second: ImageMasks) -> tuple[ImageMasks, ImageMasks]:
+    """Both as bits where one is."""
+    if isinstance(first, RleMasks) and isinstance(second, RleMasks):
+        return first, second
+    sides = (first, second)
+    return tuple(  # type: ignore[return-value]
+        one.decoded() if isinstance(one, RleMasks) and len(one) else one for one in sides
+    )
+
+
+def _placed(masks: Sequence[ImageMasks], device: torch.device) -> Masks:
+    """Bits on the device, those from the host in one copy that does not wait."""
+    moved = [one for one in masks if isinstance(one, BitMasks)]
+    words = to_device([one.words for one in moved], device)
+    placed = {
+        id(one): BitMasks(one.size, bits) for one, bits in zip(moved, words, strict=True)
+    }
+    return tuple(placed.get(id(one), one) for one in masks)
