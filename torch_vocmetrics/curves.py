@@ -56,6 +56,43 @@ def precision_recall(
     return recall, precision
 
 
+def normalized_precision(
+    recall: Floats, precision: Floats, num_positives: int, expected_positives: float
+) -> Floats:
+    """Precision ``R N / (R N + F)`` [N] as if a class had N positives, at recall R after F errors.
+
+    Both counts behind ``recall`` and ``precision`` are whole numbers and so can be recovered from
+    their quotients exactly. NaN for 0/0.
+
+    Source: Hoiem, Chodpathumwan and Dai, ECCV 2012, section 2.3.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        true_positives = np.rint(recall * num_positives)
+        found = true_positives > 0
+        errors = np.where(found, np.rint(true_positives / precision) - true_positives, 0.0)
+        expected = true_positives / np.float64(num_positives) * expected_positives
+        return np.where(found, expected / (expected + errors), precision)
+
+
+def roc_points(scores: Floats, targets: NDArray[np.int8]) -> tuple[Floats, Floats]:
+    """False and true positive rate at each distinct score, (0, 0) before and (1, 1) after.
+
+    Args:
+        scores: [N] falling, NaN last; each NaN stands alone.
+        targets: [N] 1 for positives, -1 for negatives, 0 for neither.
+
+    Source: VOCroc.m of VOC2006.
+    """
+    last = np.ones(scores.size, dtype=bool)
+    last[:-1] = scores[:-1] != scores[1:]
+    rates = []
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for hits in (targets < 0, targets > 0):
+            rate = np.cumsum(hits)[last] / np.float64(hits.sum())
+            rates.append(np.concatenate(([0.0], rate, [1.0])))
+    return rates[0], rates[1]
+
+
 class Interpolated(NamedTuple):
     """Curves read at R recall levels, for one IoU threshold.
 

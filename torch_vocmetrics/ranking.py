@@ -8,7 +8,7 @@ both. With ids the ranking is therefore the same for every batch split, shard an
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +18,7 @@ from .errors import StateError, VocMetricsWarning
 from .matching.lanes import Lanes, column
 from .ops.ordering import rank_in_group, rank_order
 from .records import MatchRecords
+from .transfer import from_host
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,10 @@ class Ranking:
         )
 
 
+BLOCK_ROWS = 2**18
+"""Detections that are ranked at a time, so that ranking needs little memory beside the records."""
+
+
 def rank(
     records: MatchRecords, lanes: Lanes, num_classes: int, *, by_score: bool = True
 ) -> Ranking:
@@ -74,53 +79,106 @@ def rank(
         records, lanes, num_classes: what is ranked.
         by_score: False ranks by what else breaks ties of score: ``order``, or image and place.
     """
-    label, order = records.label.long(), records.order
-    score = records.score if by_score else torch.zeros_like(records.score)
-    in_image = rank_in_group(records.image.long() * num_classes + label)
-    rows = _tie_order(records)
-    if rows is None:
-        chosen = rank_order(label, score, order, num_classes)
-    else:
-        by_image = label.index_select(0, rows), score.index_select(0, rows)
-        chosen = rows.index_select(0, rank_order(*by_image, order, num_classes))
-    classes = torch.arange(num_classes + 1, device=label.device)
-    return Ranking(
+    num_positives = _num_positives(records, lanes, num_classes)
+    return _rank_classes(
+        records,
         lanes,
-        records.num_images,
-        torch.searchsorted(label.index_select(0, chosen), classes),
-        records.score.index_select(0, chosen),
-        records.true_positive.index_select(0, chosen),
-        records.ignored.index_select(0, chosen),
-        in_image.index_select(0, chosen),
-        _num_positives(records, lanes, num_classes),
+        None,
+        _positions_out_of_order(records),
+        range(num_classes),
+        num_positives,
+        by_score,
     )
 
 
-def _tie_order(records: MatchRecords) -> Tensor | None:
-    """[N] permutation that brings images into the order of their positions; None if they are."""
+def rankings(records: MatchRecords, lanes: Lanes, num_classes: int) -> Iterator[Ranking]:
+    """:func:`rank` in blocks of whole classes, from the first class to the last."""
+    num_positives = _num_positives(records, lanes, num_classes)
+    positions = _positions_out_of_order(records)
+    count = torch.zeros(num_classes, dtype=torch.int64, device=records.label.device)
+    count = count.index_add(0, records.label, torch.ones_like(records.label, dtype=torch.int64))
+    for classes in _blocks(count.tolist()):
+        rows = None
+        if len(classes) < num_classes:
+            inside = (records.label >= classes.start) & (records.label < classes.stop)
+            rows = inside.nonzero().squeeze(1)
+        part = num_positives[:, classes.start : classes.stop]
+        yield _rank_classes(records, lanes, rows, positions, classes, part, by_score=True)
+
+
+def _blocks(rows_of_class: list[int]) -> Iterator[range]:
+    """Consecutive classes of together about BLOCK_ROWS rows; at least one block."""
+    start = rows = 0
+    for label, count in enumerate(rows_of_class):
+        if rows and rows + count > BLOCK_ROWS:
+            yield range(start, label)
+            start, rows = label, 0
+        rows += count
+    yield range(start, len(rows_of_class))
+
+
+def _rank_classes(
+    records: MatchRecords,
+    lanes: Lanes,
+    rows: Tensor | None,
+    positions: Tensor | None,
+    classes: range,
+    num_positives: Tensor,
+    by_score: bool,
+) -> Ranking:
+    """Rank the detections at ``rows`` (None: all), which are those of the classes."""
+
+    def chosen_rows(column: Tensor, order: Tensor | None = None) -> Tensor:
+        column = column if rows is None else column.index_select(0, rows)
+        return column if order is None else column.index_select(0, order)
+
+    image, label = chosen_rows(records.image).long(), chosen_rows(records.label).long()
+    label = label - classes.start
+    in_image = rank_in_group(image * len(classes) + label)
+    score = chosen_rows(records.score if by_score else torch.zeros_like(records.score))
+    if positions is None:
+        order = None if records.order is None else chosen_rows(records.order)
+    else:  # stable sorts keep the rows of an image in the order of their places
+        order = positions.index_select(0, image)
+    ranked = rank_order(label, score, order, len(classes))
+    bounds = torch.arange(len(classes) + 1, device=label.device)
+    return Ranking(
+        lanes,
+        records.num_images,
+        torch.searchsorted(label.index_select(0, ranked), bounds),
+        chosen_rows(records.score, ranked),
+        chosen_rows(records.true_positive, ranked),
+        chosen_rows(records.ignored, ranked),
+        in_image.index_select(0, ranked),
+        num_positives,
+    )
+
+
+def image_positions(records: MatchRecords) -> Tensor:
+    """[I] int64: place of each image's id in sorted order; its row where no ids were given."""
+    rows = list(range(records.num_images))
     ids = records.image_ids
-    if ids is None or records.order is not None:
+    places = list(rows)
+    if ids is not None:
+        for place, (_, row) in enumerate(sorted(zip(ids, rows, strict=True))):
+            places[row] = place
+    return from_host(places, torch.int64, records.image_sizes.device)
+
+
+def _positions_out_of_order(records: MatchRecords) -> Tensor | None:
+    """The positions where they break ties of score; None if rows or ``order`` do."""
+    if records.order is not None or records.image_ids is None:
         return None
-    by_id = [row for _, row in sorted(zip(ids, range(len(ids)), strict=True))]
-    if by_id == list(range(len(ids))):
-        return None
-    position = torch.empty(len(ids), dtype=torch.int64)
-    position[torch.tensor(by_id)] = torch.arange(len(ids))
-    position = position.to(records.image.device)
-    return torch.argsort(position.index_select(0, records.image), stable=True)
+    positions = image_positions(records)
+    return None if bool((positions.diff() > 0).all()) else positions
 
 
 def _num_positives(records: MatchRecords, lanes: Lanes, num_classes: int) -> Tensor:
     label = records.ground_truth_label.long()
     none = torch.zeros(num_classes, dtype=torch.int64, device=label.device)
-    return torch.stack(
-        [
-            none.index_add(
-                0, label, column(records.ground_truth_counted, lanes.place(area, 0)).long()
-            )
-            for area in range(lanes.num_areas)
-        ]
-    )
+    counted = records.ground_truth_counted
+    places = [lanes.place(area, 0) for area in range(lanes.num_areas)]
+    return torch.stack([none.index_add(0, label, column(counted, at).long()) for at in places])
 
 
 def without_repeats(records: MatchRecords) -> MatchRecords:

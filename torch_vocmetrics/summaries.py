@@ -1,14 +1,18 @@
-"""From a ranking to the result of a protocol."""
+"""From rankings to the result of a detection protocol."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from .averages import all_points, eleven_point, mean_over_classes, running_sum
-from .curves import cumulative_counts, interpolate, precision_recall
+from .averages import average_of, mean_over_classes, running_sum
+from .curves import Interpolated, cumulative_counts, interpolate, precision_recall
 from .protocols import DetectionProtocol
 from .ranking import Ranking
 from .results import (
@@ -22,42 +26,35 @@ from .results import (
 
 
 def detection_result(
-    protocol: DetectionProtocol, ranking: Ranking, class_names: tuple[str, ...]
+    protocol: DetectionProtocol, rankings: Iterable[Ranking], class_names: tuple[str, ...]
 ) -> DetectionResult:
-    """Curves, averages and counts of a ranking under a protocol."""
+    """Curves, averages and counts of the rankings of consecutive classes under a protocol."""
     if protocol.interpolation == "recall_grid":
-        return _coco_result(protocol, ranking, class_names)
-    return _voc_result(protocol, ranking, class_names)
+        return _coco_result(protocol, rankings, class_names)
+    return _voc_result(protocol, rankings, class_names)
+
+
+class _ClassCurves(NamedTuple):
+    """One class under a VOC protocol, an entry per IoU threshold; counts [T] after the last row."""
+
+    curves: tuple[PrecisionRecallCurve, ...]
+    averages: list[float]
+    true_positives: NDArray[np.int64]
+    false_positives: NDArray[np.int64]
 
 
 def _voc_result(
-    protocol: DetectionProtocol, ranking: Ranking, class_names: tuple[str, ...]
+    protocol: DetectionProtocol, rankings: Iterable[Ranking], class_names: tuple[str, ...]
 ) -> VocDetectionResult:
-    starts = ranking.class_starts.tolist()
-    npos = ranking.num_positives[0].cpu().numpy()
-    scores = ranking.scores.cpu()
-    counts = cumulative_counts(ranking)
-    T, K = len(protocol.iou_thresholds), len(class_names)
-    precisions = np.full((T, K), math.nan)
-    totals = np.zeros((2, T, K), dtype=np.int64)
-    curves = []
-    for t in range(T):
-        row = []
-        for k in range(K):
-            part = slice(starts[k], starts[k + 1])
-            positive, negative = counts.true_positives[t, part], counts.false_positives[t, part]
-            recall, precision = precision_recall(positive, negative, int(npos[k]))
-            if positive.size:
-                totals[:, t, k] = positive[-1], negative[-1]
-            if ranking.num_images:
-                precisions[t, k] = (
-                    all_points(recall, precision)
-                    if protocol.interpolation == "all_points"
-                    else eleven_point(recall, precision, protocol.recall_levels)
-                )
-            row.append(PrecisionRecallCurve(as_tensor(recall), as_tensor(precision), scores[part]))
-        curves.append(tuple(row))
-    by_class = np.array([running_sum(precisions[:, k]) / T for k in range(K)])
+    classes: list[_ClassCurves] = []
+    positives, images, detections = [], 0, 0
+    for ranking in rankings:
+        classes += _class_curves(protocol, ranking)
+        positives.append(ranking.num_positives[0].cpu().numpy())
+        images, detections = ranking.num_images, detections + ranking.scores.shape[0]
+    npos = np.concatenate(positives)
+    precisions = np.array([one.averages for one in classes]).T  # [T, K]
+    by_class = np.array([running_sum(row) / len(row) for row in precisions.T])
     over_positives = protocol.mean_over == "classes_with_positives"
     return VocDetectionResult(
         protocol=protocol,
@@ -68,37 +65,51 @@ def _voc_result(
         average_precision=as_tensor(by_class),
         num_classes_averaged=int((npos > 0 if over_positives else ~np.isnan(by_class)).sum()),
         num_positives=as_tensor(npos),
-        true_positives=as_tensor(totals[0]),
-        false_positives=as_tensor(totals[1]),
-        num_images=ranking.num_images,
-        num_detections=ranking.scores.shape[0],
+        true_positives=as_tensor(np.stack([one.true_positives for one in classes], axis=1)),
+        false_positives=as_tensor(np.stack([one.false_positives for one in classes], axis=1)),
+        num_images=images,
+        num_detections=detections,
         average_precision_by_threshold=as_tensor(precisions),
-        curves=tuple(curves),
+        curves=tuple(zip(*(one.curves for one in classes), strict=True)),
     )
 
 
+def _class_curves(protocol: DetectionProtocol, ranking: Ranking) -> Iterator[_ClassCurves]:
+    starts, scores = ranking.class_starts.tolist(), ranking.scores.cpu()
+    npos = ranking.num_positives[0].tolist()
+    counts = cumulative_counts(ranking)
+    for k in range(ranking.num_classes):
+        part = slice(starts[k], starts[k + 1])
+        true, false = counts.true_positives[:, part], counts.false_positives[:, part]
+        curves, averages = [], []
+        for row in range(len(protocol.iou_thresholds)):
+            recall, precision = precision_recall(true[row], false[row], npos[k])
+            curves.append(
+                PrecisionRecallCurve(as_tensor(recall), as_tensor(precision), scores[part])
+            )
+            averages.append(
+                average_of(recall, precision, protocol.interpolation, protocol.recall_levels)
+                if ranking.num_images
+                else math.nan
+            )
+        totals = (n[:, -1] if n.shape[1] else np.zeros(len(n), np.int64) for n in (true, false))
+        yield _ClassCurves(tuple(curves), averages, *totals)
+
+
 def _coco_result(
-    protocol: DetectionProtocol, ranking: Ranking, class_names: tuple[str, ...]
+    protocol: DetectionProtocol, rankings: Iterable[Ranking], class_names: tuple[str, ...]
 ) -> CocoDetectionResult:
-    # Entries are [M][A][T] until they are stacked.
-    limited = [ranking.first(limit) for limit in protocol.max_detections[:-1]] + [ranking]
-    entries = [
-        [
-            interpolate(part, area, protocol.recall_levels, protocol.precision_epsilon)
-            for area in range(len(protocol.area_ranges))
-        ]
-        for part in limited
-    ]
-
-    def stacked(name: str) -> torch.Tensor:
-        """[..., A, M] from [M, A, T, ...], contiguous: means run over memory in this order."""
-        nested = [[[getattr(e, name) for e in row] for row in rows] for rows in entries]
-        values = torch.stack([torch.stack([torch.stack(row) for row in rows]) for rows in nested])
-        return values.permute(*range(2, values.dim()), 1, 0).cpu().contiguous()
-
-    precision = stacked("precision")
+    blocks, images, detections = [], 0, 0
+    for ranking in rankings:
+        blocks.append(_interpolated(protocol, ranking))
+        images, detections = ranking.num_images, detections + ranking.scores.shape[0]
+    # K is the axis before A and M; means run over memory in the order of the arrays.
+    arrays = {
+        name: torch.cat([block[name] for block in blocks], dim=-3).contiguous()
+        for name in blocks[0]
+    }
+    precision, npos = arrays["precision"], arrays["num_positives"][:, :, 0].T
     main = precision[..., 0, -1]
-    npos = ranking.num_positives.cpu()
     by_class = np.array([mean_of_defined(main[:, :, k]) for k in range(len(class_names))])
     return CocoDetectionResult(
         protocol=protocol,
@@ -109,12 +120,30 @@ def _coco_result(
         average_precision=as_tensor(by_class),
         num_classes_averaged=int((npos[0] > 0).sum()),
         num_positives=npos[0],
-        true_positives=stacked("true_positives")[..., 0, -1],
-        false_positives=stacked("false_positives")[..., 0, -1],
-        num_images=ranking.num_images,
-        num_detections=ranking.scores.shape[0],
+        true_positives=arrays["true_positives"][..., 0, -1],
+        false_positives=arrays["false_positives"][..., 0, -1],
+        num_images=images,
+        num_detections=detections,
         precision=precision,
-        recall=stacked("recall"),
-        scores=stacked("scores"),
+        recall=arrays["recall"],
+        scores=arrays["scores"],
         num_positives_by_area=npos,
     )
+
+
+def _interpolated(protocol: DetectionProtocol, ranking: Ranking) -> dict[str, Tensor]:
+    """Arrays [..., K, A, M] on the host for the classes of a ranking."""
+    limited = [ranking.first(limit) for limit in protocol.max_detections[:-1]] + [ranking]
+    entries = [
+        [
+            interpolate(part, area, protocol.recall_levels, protocol.precision_epsilon)
+            for area in range(len(protocol.area_ranges))
+        ]
+        for part in limited
+    ]
+    arrays = {"num_positives": ranking.num_positives.T.unsqueeze(-1).cpu()}
+    for name in Interpolated._fields:
+        nested = [[[getattr(e, name) for e in row] for row in rows] for rows in entries]
+        values = torch.stack([torch.stack([torch.stack(row) for row in rows]) for rows in nested])
+        arrays[name] = values.permute(*range(2, values.dim()), 1, 0).cpu()
+    return arrays

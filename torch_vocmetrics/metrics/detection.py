@@ -20,7 +20,7 @@ import torch
 from ..errors import InputError
 from ..matching.lanes import Lanes
 from ..protocols import DetectionProtocol, load_protocol
-from ..ranking import rank
+from ..ranking import rankings
 from ..results import DetectionResult
 from ..summaries import detection_result
 from .base import refuse_unsynced
@@ -126,6 +126,6 @@ class DetectionAP(RecordMetric, Generic[R_co]):
         refuse_unsynced(sync)
         results = {}
         for protocol, records in zip(self.protocols, self._unrepeated_records(), strict=True):
-            ranking = rank(records, Lanes.of(protocol), len(self.class_names))
-            results[protocol.name] = detection_result(protocol, ranking, self.class_names)
+            ranked = rankings(records, Lanes.of(protocol), len(self.class_names))
+            results[protocol.name] = detection_result(protocol, ranked, self.class_names)
         return cast(R_co, results[self.protocols[0].name] if self._single else results)
