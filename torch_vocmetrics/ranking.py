@@ -73,7 +73,7 @@ BLOCK_ROWS = 2**18
 def rank(
     records: MatchRecords, lanes: Lanes, num_classes: int, *, by_score: bool = True
 ) -> Ranking:
-    """Rank the detections of records without repeated images (see :func:`without_repeats`).
+    """Rank the detections of records without repeated images (see :func:`distinct_images`).
 
     Args:
         records, lanes, num_classes: what is ranked.
@@ -181,8 +181,8 @@ def _num_positives(records: MatchRecords, lanes: Lanes, num_classes: int) -> Ten
     return torch.stack([none.index_add(0, label, column(counted, at).long()) for at in places])
 
 
-def without_repeats(records: MatchRecords) -> MatchRecords:
-    """Keep the copy of each image that was met first.
+def distinct_images(records: MatchRecords) -> Tensor | None:
+    """[I] bool: the copy of each image that was met first; None if no image came twice.
 
     A distributed sampler pads with repeated images, so copies are normal: one warning counts those
     dropped and those whose detections differed.
@@ -193,7 +193,7 @@ def without_repeats(records: MatchRecords) -> MatchRecords:
     ids = records.image_ids
     copies = repeats(ids)
     if ids is None or not copies:
-        return records
+        return None
     objects = _Rows(records, "ground_truth_image", ("label", "area", "counted"), "ground_truth_")
     detections = _Rows(records, "image", ("label", "score", "true_positive", "ignored"), "")
     differing = 0
@@ -206,9 +206,9 @@ def without_repeats(records: MatchRecords) -> MatchRecords:
             )
         differing += not detections.equal(row, original)
     warn_of_repeats(len(copies), differing, "detections")
-    keep = torch.ones(len(ids), dtype=torch.bool)
-    keep[torch.tensor([row for row, _ in copies])] = False
-    return records.keep_images(keep.to(records.image.device))
+    dropped = {row for row, _ in copies}
+    keep = [row not in dropped for row in range(len(ids))]
+    return from_host(keep, torch.bool, records.image.device)
 
 
 def repeats(ids: Sequence[Hashable] | None) -> list[tuple[int, int]]:

@@ -61,19 +61,19 @@ class MatchRecords:
     @classmethod
     def empty(cls, words: int) -> Self:
         """No images at all."""
-        whole = torch.zeros(0, dtype=torch.int32)
-        bits = torch.zeros((0, words), dtype=torch.int64)
+        whole = torch.zeros(0, dtype=torch.int32, device="cpu")
+        bits = torch.zeros((0, words), dtype=torch.int64, device="cpu")
         return cls(
             image_ids=None,
-            image_sizes=torch.zeros((0, 2), dtype=torch.int32),
+            image_sizes=whole.reshape(0, 2),
             ground_truth_image=whole,
             ground_truth_label=whole,
-            ground_truth_area=torch.zeros(0, dtype=torch.float64),
+            ground_truth_area=whole.double(),
             ground_truth_counted=bits,
             image=whole,
             index=whole,
             label=whole,
-            score=torch.zeros(0),
+            score=whole.float(),
             true_positive=bits,
             ignored=bits,
             order=None,

@@ -26,8 +26,6 @@ def to_device(columns: Sequence[Tensor], device: torch.device) -> list[Tensor]:
     return placed
 
 
-def from_host(
-    values: Sequence[int] | Sequence[float], dtype: torch.dtype, device: torch.device
-) -> Tensor:
+def from_host(values: Sequence[float], dtype: torch.dtype, device: torch.device) -> Tensor:
     """A list of numbers as a tensor on ``device``."""
     return to_device([torch.tensor(values, dtype=dtype, device="cpu")], device)[0]

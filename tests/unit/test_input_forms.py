@@ -35,10 +35,13 @@ def scenes(count: int = 6) -> tuple[list[Any], list[Any]]:
     ]
     true = [rows(i % 4) | {"iscrowd": torch.arange(i % 4) == 2} for i in range(count)]
     true = [r | {"image_id": 7 + i, "image_size": (99, 100)} for i, r in enumerate(true)]
-    for image, rows_of in enumerate(found):  # some detections that match
+    for image, rows_of in enumerate(found):  # some detections that match, some that can choose
         if true[image]["boxes"].shape[0]:
-            rows_of["boxes"][0] = true[image]["boxes"][0]
-            rows_of["labels"][0] = true[image]["labels"][0]
+            rows_of["boxes"][:2] = true[image]["boxes"][0]
+            rows_of["labels"][:2] = true[image]["labels"][0]
+        if true[image]["boxes"].shape[0] > 1:
+            true[image]["boxes"][1] = true[image]["boxes"][0] + 2
+            true[image]["labels"][1] = true[image]["labels"][0]
     return found, true
 
 
@@ -344,3 +347,20 @@ def test_counts_on_a_device_would_wait() -> None:
         found["counts"] = torch.empty(6, dtype=torch.int64, device="cuda")
         with pytest.raises(InputError, match="must be on the host"):
             new().update(on(found, "cuda") | {"counts": found["counts"]}, scenes()[1])
+
+
+@pytest.mark.parametrize("name", [*FORMS, *HOST_FORMS])
+def test_no_factory_forgets_the_device(name: str) -> None:
+    """Flush and compute with another default device: what forgets ``device=`` lands on it."""
+    wanted = numbers(new().update(*scenes()))
+    images = (FORMS | HOST_FORMS)[name](scenes())
+    with torch.device("meta"):
+        metric = new(label_ids=[0, 1]).update(*images)
+        found, true = images
+        if name != "no ids":
+            metric.update(found, true)
+            with pytest.warns(VocMetricsWarning, match="repeated images"):
+                metric.compute()
+        assert numbers(metric) == wanted if name == "no ids" else True
+        again = new().load_state_dict(new().update(*images).state_dict())
+        assert numbers(again.merge(new())) == wanted

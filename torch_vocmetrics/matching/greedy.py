@@ -220,7 +220,8 @@ def _claim_sequentially(
         taken[ground_truth] = used | (claim & use)
         mine[0 if counts else 1] |= claim & ~stale
         mine[1] |= stale
-    rows = torch.tensor(list(claims), dtype=torch.int64)
-    outcome = torch.tensor(list(claims.values()), dtype=torch.int64)
+    device = positive.device
+    rows = torch.tensor(list(claims), dtype=torch.int64, device=device)
+    outcome = torch.tensor(list(claims.values()), dtype=torch.int64, device=device)
     positive.index_copy_(0, rows, outcome[:, 0])
     ignored.index_copy_(0, rows, outcome[:, 1])

@@ -28,7 +28,7 @@ from ..matching.lanes import Lanes
 from ..packing import Rows
 from ..protocols import DetectionProtocol, MissRateProtocol, protocol_title
 from ..ragged import BOX_FORMATS, Detections, GroundTruths
-from ..ranking import without_repeats
+from ..ranking import distinct_images
 from ..records import OPTIONAL, TENSORS, Ids, MatchRecords
 from ..transfer import to_device
 from .base import Metric, refuse_other_rules
@@ -63,7 +63,7 @@ class RecordMetric(Metric):
             raise InputError(
                 f"must be one of {', '.join(BOX_FORMATS)}", where="box_format", got=repr(box_format)
             )
-        self.protocols = tuple(protocols)
+        self.protocols: tuple[Any, ...] = tuple(protocols)
         self.class_names = class_names_of(num_classes, class_names, label_ids)
         self._rules = InputRules(
             len(self.class_names),
@@ -236,8 +236,8 @@ class RecordMetric(Metric):
                 VocMetricsWarning,
                 stacklevel=3,
             )
-        first = without_repeats(records[0])
-        return [first, *(without_repeats(part) for part in records[1:])]
+        keep = distinct_images(records[0])
+        return records if keep is None else [part.keep_images(keep) for part in records]
 
     def _replace(
         self, records: list[MatchRecords], device: torch.device | None, updated: bool
