@@ -255,7 +255,8 @@ def tensor_of(value: object, where: Callable[[], str]) -> Tensor:
     try:
         if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
             return torch.utils.dlpack.from_dlpack(value)
-        return torch.tensor(value, device="cpu")
+        # NumPy reads Python's floats as float64, torch.tensor would as float32.
+        return torch.tensor(np.asarray(value), device="cpu")
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
         raise InputError(f"must be a tensor of numbers ({error})", where=where()) from None
 

@@ -136,11 +136,10 @@ def _rank_classes(
     label = label - classes.start
     in_image = rank_in_group(image * len(classes) + label)
     score = chosen_rows(records.score if by_score else torch.zeros_like(records.score))
-    if positions is None:
-        order = None if records.order is None else chosen_rows(records.order)
-    else:  # stable sorts keep the rows of an image in the order of their places
-        order = positions.index_select(0, image)
-    ranked = rank_order(label, score, order, len(classes))
+    # Stable sorts keep the rows of an image in the order of their places.
+    order = None if records.order is None else chosen_rows(records.order)
+    position = None if positions is None else positions.index_select(0, image)
+    ranked = rank_order(label, score, (order, position), len(classes))
     bounds = torch.arange(len(classes) + 1, device=label.device)
     return Ranking(
         lanes,
@@ -166,8 +165,8 @@ def image_positions(records: MatchRecords) -> Tensor:
 
 
 def _positions_out_of_order(records: MatchRecords) -> Tensor | None:
-    """The positions where they break ties of score; None if rows or ``order`` do."""
-    if records.order is not None or records.image_ids is None:
+    """The positions where they break ties of score; None where rows have that order already."""
+    if records.image_ids is None:
         return None
     positions = image_positions(records)
     return None if bool((positions.diff() > 0).all()) else positions

@@ -16,13 +16,32 @@ PACKAGE = Path(torch_vocmetrics.__file__).parent
 # A module may import from its own layer and from those before it.
 LAYERS = (
     {"errors"},
-    {"ops", "ragged", "protocols"},
-    {"records", "faults", "packing", "inputs"},
+    {"ops", "ragged", "protocols", "transfer"},
+    {"records", "faults", "packing", "inputs", "layouts"},
     {"matching"},
-    {"ranking", "curves", "averages", "results", "summaries", "distributed"},
+    {
+        "ranking",
+        "curves",
+        "averages",
+        "results",
+        "summaries",
+        "distributed",
+        "score_table",
+        "voc_summaries",
+    },
     {"metrics"},
 )
-EDGE = {"io", "cli", "cli_report", "examples", "__main__"}
+EDGE = {
+    "io",
+    "cli",
+    "cli_report",
+    "examples",
+    "__main__",
+    "cli_tasks",
+    "cli_statistics",
+    "cli_view",
+    "cli_convert",
+}
 REFERENCE = {"errors", "protocols", "results"}
 FORBIDDEN_AT_IMPORT = ("torchvision", "PIL", "pycocotools", "matplotlib", "scipy")
 

@@ -15,11 +15,26 @@ from torch_vocmetrics.protocols import ProtocolFile, config_root, protocol_file,
 FILES = sorted((config_root() / "protocols").glob("*/*.toml"))
 
 
-def test_all_files_were_found() -> None:
-    names = [name for path in FILES for name in tomllib.loads(path.read_text())["names"]]
-    assert len(FILES) == 8
-    assert len(names) == len(set(names)) == 16
-    assert sorted(names) == protocol_names("detection")
+# Files and names of each task.
+COUNTS = {
+    "action": (1, 3),
+    "classification": (5, 13),
+    "detection": (8, 16),
+    "layout": (8, 13),
+}
+
+
+@pytest.mark.parametrize("task", sorted({path.parent.name for path in FILES}))
+def test_all_files_were_found(task: str) -> None:
+    mine = [path for path in FILES if path.parent.name == task]
+    names = [name for path in mine for name in tomllib.loads(path.read_text())["names"]]
+    assert len(set(names)) == len(names)
+    assert sorted(names) == protocol_names(task)
+    assert (len(mine), len(names)) == COUNTS[task]
+
+
+def test_every_task_has_files() -> None:
+    assert {path.parent.name for path in FILES} == set(COUNTS)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
@@ -134,3 +149,17 @@ def test_datasets() -> None:
     assert len(coco.class_names) == len(set(coco.label_ids)) == 80
     with pytest.raises(ProtocolError, match="known: coco2017, voc2006, voc2007"):
         load_dataset("coco")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("coco2017", {"precision_epsilon": 0.0}),
+        ("voc2007", {"precision_epsilon": 1e-9}),
+        ("coco2017", {"iou_threshold_ceiling": 0.0}),
+        ("coco2017", {"iou_threshold_ceiling": -1.0}),
+    ],
+)
+def test_rules_that_do_not_hold_together(name: str, change: dict[str, float]) -> None:
+    with pytest.raises(ProtocolError, match=next(iter(change))):
+        dataclasses.replace(load_protocol(f"detection/{name}"), **change)

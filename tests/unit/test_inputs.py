@@ -305,3 +305,11 @@ def test_inputs_are_neither_kept_nor_changed() -> None:
     given["scores"].zero_()
     true["difficult"].fill_(True)
     assert metric.compute().to_dict() == before
+
+
+def test_lists_of_numbers_are_float64() -> None:
+    """Two scores that float32 cannot tell apart: the larger one comes first."""
+    near = [0.5, 0.5 + 1e-12]
+    found = {"boxes": [[100.0, 0, 140, 40], BOX[0]], "scores": near, "labels": [0, 0]}
+    result = DetectionAP("voc2012", num_classes=1).update([found], [target()]).compute()
+    assert result.headline == 1.0

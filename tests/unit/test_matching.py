@@ -169,11 +169,11 @@ def test_rank_order_is_stable_and_zero_has_no_sign(dtype: torch.dtype) -> None:
     scores = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.0, 1.0, 3e38, -3e38, 1e-45], dtype=dtype)
     group = torch.tensor([1, 1, 1, 1, 0, 0, 1, 1, 1])
     rows = sorted(range(9), key=lambda i: (int(group[i]), -float(scores[i])))
-    assert rank_order(group, scores, None, 2).tolist() == rows
+    assert rank_order(group, scores, (), 2).tolist() == rows
     order = torch.tensor([5, 4, 0, 0, 0, 0, 0, 0, 0])
-    assert rank_order(group, scores, order, 2).tolist() == [5, 4, 6, 2, 8, 1, 0, 3, 7]
+    assert rank_order(group, scores, (order,), 2).tolist() == [5, 4, 6, 2, 8, 1, 0, 3, 7]
     far = group * 2**40
-    assert rank_order(far, scores, None, 2**41).tolist() == rows
+    assert rank_order(far, scores, (None,), 2**41).tolist() == rows
 
 
 def test_rank_in_group() -> None:

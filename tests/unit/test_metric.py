@@ -288,3 +288,15 @@ def test_records_are_32_bytes_a_detection() -> None:
         for name in columns
     )
     assert size == 32
+
+
+def test_equal_order_falls_back_to_the_images_whatever_the_batches() -> None:
+    box, one = torch.tensor([[0.0, 0, 10, 10]]), torch.tensor([0])
+    rows = {"boxes": box, "scores": torch.tensor([0.5]), "labels": one, "order": one}
+    empty = {"boxes": torch.zeros(0, 4), "labels": one[:0]}
+    pairs = [(rows, {"boxes": box, "labels": one, "image_id": 1}), (rows, empty | {"image_id": 2})]
+    for order in (pairs, pairs[::-1]):
+        metric = DetectionAP("voc2012", num_classes=1)
+        for found, true in order:
+            metric.update([found], [true])
+        assert metric.compute().headline == 1.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -14,15 +16,22 @@ def descending_key(scores: Tensor) -> Tensor:
     return ~torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
 
 
-def rank_order(group: Tensor, scores: Tensor, order: Tensor | None, num_groups: int) -> Tensor:
-    """[N] permutation: by ``group`` rising, score falling, then ``order`` (None: the row).
+def rank_order(
+    group: Tensor, scores: Tensor, ties: Sequence[Tensor | None], num_groups: int
+) -> Tensor:
+    """[N] permutation: by ``group`` rising, score falling, then each of ``ties``, then the row.
 
     Groups lie in [0, num_groups), which says on the host whether group and score fit one key.
     """
-    if order is not None:
-        first = torch.argsort(order, stable=True)
+    first: Tensor | None = None
+    for tie in reversed([tie for tie in ties if tie is not None]):
+        if first is None:
+            first = torch.argsort(tie, stable=True)
+        else:
+            first = first.index_select(0, torch.argsort(tie.index_select(0, first), stable=True))
+    if first is not None:
         group, scores = group.index_select(0, first), scores.index_select(0, first)
-        return first.index_select(0, rank_order(group, scores, None, num_groups))
+        return first.index_select(0, rank_order(group, scores, (), num_groups))
     key = descending_key(scores)
     if key.dtype == torch.int32 and num_groups <= 2**31:
         return torch.argsort((group << 32) + key, stable=True)
