@@ -9,19 +9,27 @@ from .errors import (
     VocMetricsWarning,
 )
 from .metrics.base import Metric
+from .metrics.classification import ClassificationAP
 from .metrics.detection import DetectionAP
+from .metrics.layout import LayoutAP
+from .metrics.pedestrian import LogAverageMissRate
+from .metrics.segmentation import MeanIoU
 from .protocols import DetectionProtocol, load_dataset, load_protocol, protocol_names
 from .results import CocoDetectionResult, DetectionResult, VocDetectionResult
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ClassificationAP",
     "CocoDetectionResult",
     "DetectionAP",
     "DetectionProtocol",
     "DetectionResult",
     "FileFormatError",
     "InputError",
+    "LayoutAP",
+    "LogAverageMissRate",
+    "MeanIoU",
     "Metric",
     "ProtocolError",
     "StateError",

@@ -18,10 +18,11 @@ import torch
 
 from torch_vocmetrics import DetectionAP, __version__
 
-from . import io
-from .cli_report import Inputs, as_json, report, table
+from . import cli_convert, cli_miss_rate, cli_segmentation, cli_statistics, cli_tasks, cli_view, io
+from .cli_report import Inputs, as_json, check_json_folder, publish, report, table
 from .errors import FileFormatError, InputError, VocMetricsError, VocMetricsWarning
 from .protocols import (
+    TASKS,
     DetectionProtocol,
     ProtocolFile,
     load_dataset,
@@ -85,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="vocmetrics", description=__doc__)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
-    evaluate = commands.add_parser("evaluate", help="evaluate detections by a protocol")
+    evaluate = commands.add_parser("evaluate", help="evaluate results by a protocol")
     _add_evaluate_arguments(evaluate)
     evaluate.set_defaults(run=_evaluate)
     protocols = commands.add_parser(
@@ -94,6 +95,13 @@ def _parser() -> argparse.ArgumentParser:
     protocols.add_argument("name", nargs="?", help="such as detection/voc2007, or a TOML file")
     protocols.add_argument("--json", action="store_true", help="JSON in place of text")
     protocols.set_defaults(run=_protocols)
+    for name, module, words in (
+        ("statistics", cli_statistics, "count images and objects of VOC image sets"),
+        ("view", cli_view, "draw annotations or detections on images"),
+        ("convert", cli_convert, "VOC annotations to COCO JSON, or back"),
+        ("paint", cli_segmentation, "label images from the boxes of a detector"),
+    ):
+        module.add_arguments(commands.add_parser(name, help=words, description=module.__doc__))
     return parser
 
 
@@ -111,9 +119,15 @@ def _add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
         "--detections",
         required=True,
         metavar="PATH",
-        help="VOC: results files, with {class} in place of the class; COCO: a results .json",
+        help="VOC: results files, with {class} in place of the class, or the XML of layouts; "
+        "COCO: a results .json",
     )
-    add("--image-set", default="test", metavar="NAME", help="VOC: list in ImageSets/Main [test]")
+    add(
+        "--image-set",
+        default="test",
+        metavar="NAME",
+        help="VOC: list of the task in ImageSets [test]",
+    )
     add("--classes", type=_names, metavar="A,B", help="evaluate these classes only")
     add("--iou-thresholds", type=_list_of(float), metavar="T,T", help="in place of the protocol's")
     add("--max-detections", type=_list_of(int), metavar="N,N", help="in place of the protocol's")
@@ -121,6 +135,7 @@ def _add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", metavar="FILE", help="write all numbers there; - is stdout, without the table")
     add("--quiet", action="store_true", help="no table and no progress")
     add("--max-file-size", type=int, metavar="MIB", help="read files up to this size")
+    cli_miss_rate.add_evaluate_arguments(parser)
 
 
 def _list_of(kind: Callable[[str], float]) -> Callable[[str], tuple[float, ...]]:
@@ -171,23 +186,20 @@ def _device(name: str) -> torch.device:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    protocol, device = _protocol(args), _device(args.device)
-    if args.json not in (None, "-") and not Path(args.json).absolute().parent.is_dir():
-        raise InputError("the folder does not exist", where=f"--json {args.json}")
+    device = _device(args.device)
+    check_json_folder(args.json)
+    named = load_protocol(_full_name(args.protocol))
+    if named.task in cli_tasks.EVALUATORS:
+        cli_tasks.EVALUATORS[named.task](args, named, device)
+        return
+    protocol = _protocol(args)
     progress = _Progress(quiet=args.quiet)
     try:
         inputs = _read(args, protocol, progress)
         result = _compute(protocol, inputs, device, progress)
     finally:
         progress.close()
-    if args.json is not None:
-        text = json.dumps(report(result, inputs), indent=2, allow_nan=False) + "\n"
-        if args.json == "-":
-            sys.stdout.write(text)
-        else:
-            Path(args.json).write_text(text, encoding="utf-8")
-    if not args.quiet and args.json != "-":
-        print(table(result, inputs))
+    publish(args, report(result, inputs), table(result, inputs))
 
 
 def _read(args: argparse.Namespace, protocol: DetectionProtocol, progress: _Progress) -> Inputs:
@@ -216,9 +228,15 @@ def _read(args: argparse.Namespace, protocol: DetectionProtocol, progress: _Prog
             where=f"--ground-truth {path}",
             remedy="give a folder with Annotations and ImageSets, or a COCO instances file",
         )
-    ground_truths = io.read_coco_ground_truths(path, class_names=args.classes, **limit)
+    masks = protocol.uses_masks
+    ground_truths = io.read_coco_ground_truths(path, class_names=args.classes, masks=masks, **limit)
     detections = io.read_coco_detections(
-        args.detections, ground_truths, file_order=file_order, **limit
+        args.detections,
+        ground_truths,
+        file_order=file_order,
+        boxes=protocol.uses_boxes,
+        masks=masks,
+        **limit,
     )
     return Inputs(ground_truths, detections, ())
 
@@ -235,7 +253,10 @@ def _compute(
     )
     for start in range(0, len(predictions), _CHUNK):
         part = slice(start, start + _CHUNK)
-        there = [{key: v.to(device) for key, v in one.items()} for one in predictions[part]]
+        there = [
+            {key: v.to(device) if isinstance(v, torch.Tensor) else v for key, v in one.items()}
+            for one in predictions[part]
+        ]
         metric.update(there, truth.targets[part])
         progress("images matched", start + len(there), len(predictions))
     result = metric.compute()
@@ -268,7 +289,7 @@ class _Progress:
 
 def _protocols(args: argparse.Namespace) -> None:
     if args.name is None:
-        names = [f"detection/{name}" for name in protocol_names("detection")]
+        names = [f"{task}/{name}" for task in TASKS for name in protocol_names(task)]
         titles = {name: protocol_file(name).title for name in names}
         listed = [{"name": name, "title": title} for name, title in titles.items()]
         width = max(map(len, names))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from .errors import InputError
 from .io import DetectionFile, GroundTruthFile
 from .protocols import protocol_title
 from .results import DetectionResult
@@ -26,15 +31,15 @@ def report(result: DetectionResult, inputs: Inputs) -> dict[str, Any]:
         "fingerprint": result.protocol.fingerprint,
         "num_images": result.num_images,
         "num_detections": result.num_detections,
-        "mean_average_precision": _defined(result.mean_average_precision),
+        "mean_average_precision": defined(result.mean_average_precision),
         "num_classes_averaged": result.num_classes_averaged,
         "not_entered": list(inputs.not_entered),
-        "summary": {key: _defined(value) for key, value in result.to_dict().items()},
+        "summary": {key: defined(value) for key, value in result.to_dict().items()},
         "iou_thresholds": list(result.protocol.iou_thresholds),
         "classes": [
             {
                 "class_name": name,
-                "average_precision": _defined(float(result.average_precision[k])),
+                "average_precision": defined(float(result.average_precision[k])),
                 "num_positives": int(result.num_positives[k]),
                 "num_detections": inputs.detections.num_detections[k],
                 "true_positives": result.true_positives[:, k].tolist(),
@@ -45,7 +50,8 @@ def report(result: DetectionResult, inputs: Inputs) -> dict[str, Any]:
     }
 
 
-def _defined(value: float) -> float | None:
+def defined(value: float) -> float | None:
+    """A number for JSON, None for NaN."""
     return None if math.isnan(value) else value
 
 
@@ -62,14 +68,14 @@ def table(result: DetectionResult, inputs: Inputs) -> str:
             result.true_positives[0, k],
             result.false_positives[0, k],
         )
-        average = _shown(float(result.average_precision[k]))
+        average = shown(float(result.average_precision[k]))
         rows.append((name, *(str(int(count)) for count in counts), average))
     rows += [(name, "", "", "", "", "not entered") for name in inputs.not_entered]
     rows.append(
         (
             f"mean over {result.num_classes_averaged} classes",
             *("", "", "", ""),
-            _shown(result.mean_average_precision),
+            shown(result.mean_average_precision),
         )
     )
     summary = {key: v for key, v in result.to_dict().items() if not key.startswith("AP/")}
@@ -77,18 +83,19 @@ def table(result: DetectionResult, inputs: Inputs) -> str:
         protocol_title(result.protocol),
         f"{result.num_images} images, {result.num_detections} detections",
         "",
-        *_aligned(rows),
+        *aligned(rows),
     ]
     if len(summary) > 1:
-        lines += ["", *_aligned([(key, _shown(value)) for key, value in summary.items()])]
+        lines += ["", *aligned([(key, shown(value)) for key, value in summary.items()])]
     return "\n".join(lines)
 
 
-def _shown(value: float) -> str:
+def shown(value: float) -> str:
+    """Four decimals, or a word for NaN."""
     return "undefined" if math.isnan(value) else f"{value:.4f}"
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Rows with the first column to the left and the others to the right."""
     rows = [tuple(cell if cell.isprintable() else ascii(cell) for cell in row) for row in rows]
     first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
@@ -104,3 +111,26 @@ def as_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [as_json(entry) for entry in value]
     return str(value) if isinstance(value, float) and math.isinf(value) else value
+
+
+def publish(args: argparse.Namespace, content: dict[str, Any], text: str) -> None:
+    """Write the numbers where ``--json`` says, and the table unless it is not wanted.
+
+    Raises:
+        InputError: if the folder of the JSON file does not exist.
+    """
+    if args.json is not None:
+        check_json_folder(args.json)
+        numbers = json.dumps(content, indent=2, allow_nan=False) + "\n"
+        if args.json == "-":
+            sys.stdout.write(numbers)
+        else:
+            Path(args.json).write_text(numbers, encoding="utf-8")
+    if not args.quiet and args.json != "-":
+        sys.stdout.write(text + "\n")
+
+
+def check_json_folder(path: str | None) -> None:
+    """Raise InputError if a JSON file could not be written for want of its folder."""
+    if path not in (None, "-") and not Path(str(path)).absolute().parent.is_dir():
+        raise InputError("the folder does not exist", where=f"--json {path}")

@@ -242,7 +242,8 @@ def check_keys(rows: Rows, known: tuple[str, ...], required: tuple[str, ...], wh
             continue
         near = [name for name in NEAR_MISSES.get(key, ()) if name in rows]
         if not near and key in required:
-            near = difflib.get_close_matches(key, list(map(str, rows)), n=1, cutoff=0.6)
+            strange = [str(name) for name in rows if name not in known]
+            near = difflib.get_close_matches(key, strange, n=1, cutoff=0.6)
         if near:
             raise InputError(
                 f"key {near[0]!r} is not known", where=where, remedy=f"name it {key!r}"

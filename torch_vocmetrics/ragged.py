@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Self
 
 import torch
 from torch import Tensor
 
+from .image_masks import ImageMasks
 from .transfer import from_host, to_device
 
 BOX_FORMATS = ("xyxy", "xywh", "cxcywh")
@@ -25,6 +26,7 @@ class Detections:
         scores: [N] floating point.
         labels: [N] int64 class indices.
         order: [N] int64 that breaks ties of score in place of the row, or None.
+        masks: those of each image, or None where no protocol needs them; already in place.
     """
 
     counts: tuple[int, ...]
@@ -33,6 +35,7 @@ class Detections:
     labels: Tensor
     order: Tensor | None
     box_format: str
+    masks: tuple[ImageMasks, ...] | None = None
 
     def to(self, device: torch.device) -> Self:
         """The same rows on a device; from the host to CUDA in one copy that does not wait."""
@@ -55,6 +58,7 @@ class Detections:
             torch.cat([part.labels for part in parts]),
             torch.cat(orders) if orders else None,
             parts[0].box_format,
+            _cat_masks(parts),
         )
 
 
@@ -67,10 +71,11 @@ class GroundTruths:
         boxes: [M, 4] floating point, in ``box_format``.
         labels: [M] int64 class indices.
         flags: [M] uint8, bit i set where the flag ``protocols.FLAGS[i]`` is.
-        area: [M] float64, NaN where the box's own area is meant.
+        area: [M] float64, NaN where the area of the mask, or else of the box, is meant.
         visible_boxes: [M, 4] in ``box_format``, NaN where not given; or None.
         visibility: [M] visible fraction, NaN where not given; or None.
         occlusion: [M] int64 level, 0 where not given; or None.
+        masks: those of each image, or None where no protocol needs them; already in place.
     """
 
     counts: tuple[int, ...]
@@ -82,6 +87,7 @@ class GroundTruths:
     visible_boxes: Tensor | None = None
     visibility: Tensor | None = None
     occlusion: Tensor | None = None
+    masks: tuple[ImageMasks, ...] | None = None
 
     def to(self, device: torch.device) -> Self:
         """The same rows on a device; from the host to CUDA in one copy that does not wait."""
@@ -103,6 +109,7 @@ class GroundTruths:
             torch.cat([part.area for part in parts]),
             parts[0].box_format,
             **{name: _cat_optional(parts, name) for name in OPTIONAL_COLUMNS},
+            masks=_cat_masks(parts),
         )
 
 
@@ -124,6 +131,12 @@ def _cat_optional(parts: Sequence[GroundTruths], name: str) -> Tensor | None:
             for part, column in zip(parts, columns, strict=True)
         ]
     )
+
+
+def _cat_masks(parts: Sequence[Detections | GroundTruths]) -> tuple[ImageMasks, ...] | None:
+    """Masks of all images; None where no part has masks."""
+    given = [part.masks for part in parts if part.masks is not None]
+    return tuple(chain.from_iterable(given)) if given else None
 
 
 def image_of_row(counts: Sequence[int], device: torch.device) -> Tensor:

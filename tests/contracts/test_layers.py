@@ -28,6 +28,8 @@ LAYERS = (
         "distributed",
         "score_table",
         "voc_summaries",
+        "miss_rates",
+        "miss_rate_summaries",
     },
     {"metrics"},
 )
@@ -38,6 +40,7 @@ EDGE = {
     "examples",
     "__main__",
     "cli_tasks",
+    "cli_miss_rate",
     "cli_statistics",
     "cli_view",
     "cli_convert",

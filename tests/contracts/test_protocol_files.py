@@ -21,6 +21,7 @@ COUNTS = {
     "classification": (5, 13),
     "detection": (8, 16),
     "layout": (8, 13),
+    "miss_rate": (9, 9),
 }
 
 

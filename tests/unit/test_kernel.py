@@ -43,7 +43,9 @@ def test_interpreted_kernel_is_the_plain_path() -> None:
     assert report["contested"] > 50
 
 
-@pytest.mark.parametrize("mutation", ["first", "strict", "reusable", "iou for crowds"])
+@pytest.mark.parametrize(
+    "mutation", ["first", "strict", "reusable", "iou for crowds", "one shape", "used"]
+)
 def test_a_wrong_kernel_would_be_found(mutation: str) -> None:
     report = run("interpret.py", "12", mutation, interpret=True)
     assert report["differing"], f"the inputs do not tell {mutation!r}"
@@ -60,8 +62,11 @@ def test_kernel_compiles_for_ampere_and_hopper(capsys: pytest.CaptureFixture[str
         assert row["local_bytes"] == row["stack_bytes"] == 0, row
         assert row["registers"] <= 255, row
     with capsys.disabled():
-        print("\nkernel registers (sm, objects, best only):", *(describe(row) for row in rows))
+        print(
+            "\nkernel registers (sm/objects/best only/two shapes):",
+            *(describe(row) for row in rows),
+        )
 
 
 def describe(row: dict[str, Any]) -> str:
-    return f"{row['capability']}/{row['size']}/{int(row['best_only'])}={row['registers']}"
+    return f"{row['capability']}/{row['size']}/{int(row['best_only'])}/{int(row['two_shapes'])}={row['registers']}"

@@ -17,6 +17,7 @@ from .tables import (
     DetectionFile,
     GroundTruthFile,
     Integers,
+    add_lists,
     count_labels,
     known_size,
     split_by_image,
@@ -33,6 +34,7 @@ def read_coco_ground_truths(
     path: str | Path,
     *,
     class_names: Sequence[str] | None = None,
+    masks: bool = False,
     max_bytes: int = MAX_JSON_BYTES,
 ) -> GroundTruthFile:
     """Read the ground truth of an instances file, images and categories by rising id.
@@ -45,6 +47,7 @@ def read_coco_ground_truths(
     Args:
         path: a file with the lists ``images``, ``annotations`` and ``categories``.
         class_names: the categories to keep, in this order; None keeps all.
+        masks: read ``segmentation`` too: ``masks``, a list of M run lengths or polygons.
         max_bytes: the largest file that is read.
 
     Raises:
@@ -65,8 +68,10 @@ def read_coco_ground_truths(
     annotations = _list(path, content, "annotations")
     _warn_of_zero_ids(annotations)
     places = {image_id: place for place, image_id in enumerate(image_ids)}
-    image_index, columns = _objects(annotations, places, kept, others)
-    targets = split_by_image(image_index, len(image_ids), columns)
+    image_index, columns, keep = _objects(annotations, places, kept, others, masks=masks)
+    targets: list[dict[str, Any]] = [*split_by_image(image_index, len(image_ids), columns)]
+    if masks:
+        add_lists("masks", targets, image_index, annotations.segmentations(), keep)
     rows = [images.rows[place] for place in order]
     sizes = [known_size(row.get("height"), row.get("width")) for row in rows]
     return GroundTruthFile(
@@ -84,6 +89,8 @@ def read_coco_detections(
     ground_truths: GroundTruthFile,
     *,
     file_order: bool = False,
+    boxes: bool = True,
+    masks: bool = False,
     max_bytes: int = MAX_JSON_BYTES,
 ) -> DetectionFile:
     """Read the detections of a results file, a list of {image_id, category_id, bbox, score}.
@@ -95,6 +102,8 @@ def read_coco_detections(
         path: the file; an empty list is no detection at all.
         ground_truths: of :func:`read_coco_ground_truths`.
         file_order: add ``order`` [N] int64, the row of the file: ties then fall as VOC's do.
+        boxes: read ``bbox``; where masks are compared, results may have none.
+        masks: read ``segmentation``: ``masks``, a list of N run lengths or polygons.
         max_bytes: the largest file that is read.
 
     Raises:
@@ -110,18 +119,18 @@ def read_coco_detections(
     known = {*ground_truths.label_ids, *ground_truths.other_label_ids}
     image_index = rows.lookup("image_id", places, "among the images of the ground truth")
     labels = rows.lookup("category_id", {label: label for label in known}, "a known category")
-    columns: dict[str, NDArray[Any]] = {
-        "boxes": rows.boxes("bbox"),
-        "scores": rows.numbers("score"),
-        "labels": labels,
-    }
+    columns: dict[str, NDArray[Any]] = {"scores": rows.numbers("score"), "labels": labels}
+    if boxes:
+        columns["boxes"] = rows.boxes("bbox")
     if file_order:
         columns["order"] = np.arange(len(content), dtype=np.int64)
-    if ground_truths.other_label_ids:
-        keep = np.isin(labels, ground_truths.label_ids)
-        image_index, columns = image_index[keep], {k: v[keep] for k, v in columns.items()}
+    keep = np.isin(labels, ground_truths.label_ids)
+    image_index, columns = image_index[keep], {k: v[keep] for k, v in columns.items()}
+    predictions: list[dict[str, Any]] = [*split_by_image(image_index, len(places), columns)]
+    if masks:
+        add_lists("masks", predictions, image_index, rows.segmentations(), keep)
     return DetectionFile(
-        predictions=split_by_image(image_index, len(places), columns),
+        predictions=predictions,
         num_detections=count_labels(columns["labels"], ground_truths.label_ids),
     )
 
@@ -178,8 +187,10 @@ def _objects(
     places: dict[Any, int],
     kept: dict[int, str],
     others: dict[int, str],
-) -> tuple[Integers, dict[str, NDArray[Any]]]:
-    """Image place and columns of the annotations of the classes kept."""
+    *,
+    masks: bool,
+) -> tuple[Integers, dict[str, NDArray[Any]], NDArray[np.bool_]]:
+    """Image place and columns of the annotations of the classes kept, and which those are."""
     image_index = annotations.lookup("image_id", places, "among the images of the file")
     labels = annotations.lookup(
         "category_id", {label: label for label in (*kept, *others)}, "among the categories"
@@ -189,12 +200,13 @@ def _objects(
         "boxes": boxes,
         "labels": labels,
         "iscrowd": annotations.flags("iscrowd"),
-        "area": annotations.areas("area", boxes),
+        # Without an area, that of the mask is meant, which nobody knows yet.
+        "area": annotations.areas("area", np.full_like(boxes, np.nan) if masks else boxes),
     }
     if any("ignore" in row for row in annotations.rows):
         columns["ignore"] = annotations.flags("ignore")
-    keep = np.isin(labels, list(kept)) if others else slice(None)
-    return image_index[keep], {key: column[keep] for key, column in columns.items()}
+    keep = np.isin(labels, list(kept))
+    return image_index[keep], {key: column[keep] for key, column in columns.items()}, keep
 
 
 def _warn_of_zero_ids(annotations: Rows) -> None:

@@ -33,6 +33,7 @@ STRING = Kind((str,), "a string")
 NUMBER = Kind((int, float), "a number")
 FLAG = Kind((int, bool), "0 or 1")
 LIST = Kind((list,), "a list")
+SEGMENTATION = Kind((list, dict), "polygons or run lengths")
 
 _REQUIRED = object()
 _MOST = 2**63  # ids are kept as int64
@@ -132,6 +133,16 @@ class Rows:
         complaint = f"{key} must not have a negative width or height"
         self._require(values, lambda box: box[2] >= 0 and box[3] >= 0, complaint)
         return boxes
+
+    def segmentations(self) -> list[Any]:
+        """Run lengths or polygons as they stand; only their outer form is looked at."""
+        values = self.column("segmentation", SEGMENTATION)
+        self._require(
+            values,
+            lambda one: isinstance(one, list) or {"size", "counts"} <= one.keys(),
+            "segmentation must be polygons, or run lengths with size and counts",
+        )
+        return values
 
     def areas(self, key: str, boxes: Floats) -> Floats:
         """Areas as given, width * height of the box where the key is missing: [N] float64."""

@@ -12,6 +12,11 @@ MAX_XML_BYTES = 4 * 2**20
 """The largest XML file that is parsed unless a larger ``max_bytes`` is given: 4 MiB."""
 
 
+BYTES_A_TAG = 8
+"""Files with more tags than one in so many bytes of their limit are refused: a tag that holds
+nothing takes three bytes and costs hundreds in memory."""
+
+
 def parse_xml(path: Path, *, max_bytes: int = MAX_XML_BYTES) -> ElementTree.Element:
     """Parse an XML file without a document type and give its root element.
 
@@ -19,7 +24,8 @@ def parse_xml(path: Path, *, max_bytes: int = MAX_XML_BYTES) -> ElementTree.Elem
     expanded or fetched. UTF-16, in which such a declaration could hide, is refused as well.
 
     Raises:
-        FileFormatError: if the file is too large, declares entities or is not well-formed XML.
+        FileFormatError: if the file is too large, has too many tags, declares entities or is not
+            well-formed XML.
         OSError: if there is no such file or it may not be read.
     """
     data = read_bytes(path, max_bytes=max_bytes)
@@ -40,6 +46,14 @@ def parse_xml(path: Path, *, max_bytes: int = MAX_XML_BYTES) -> ElementTree.Elem
                 got=declaration.decode(),
                 remedy="remove the declaration: annotations need none",
             )
+    tags = data.count(b"<")
+    if tags > max_bytes // BYTES_A_TAG:
+        raise FileFormatError(
+            f"more tags than the limit of {max_bytes // BYTES_A_TAG:,}",
+            where=str(path),
+            got=f"{tags:,}",
+            remedy="check that it is the right file, or give a larger limit",
+        )
     try:
         return ElementTree.fromstring(data)
     except ElementTree.ParseError as error:

@@ -45,7 +45,7 @@ class DetectionFile:
         num_detections: how many detections each of the K classes has.
     """
 
-    predictions: list[dict[str, Tensor]]
+    predictions: list[dict[str, Any]]
     num_detections: tuple[int, ...]
 
 
@@ -65,6 +65,21 @@ def split_by_image(
         key: torch.split(torch.from_numpy(column[order]), counts) for key, column in columns.items()
     }
     return [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
+
+
+def add_lists(
+    key: str,
+    images: Sequence[dict[str, Any]],
+    image_index: Integers,
+    values: Sequence[Any],
+    keep: NDArray[np.bool_],
+) -> None:
+    """Give each image the list of its values, in the order of the rows that are kept."""
+    for one in images:
+        one[key] = []
+    chosen = np.flatnonzero(keep).tolist()
+    for place, row in zip(image_index.tolist(), chosen, strict=True):
+        images[place][key].append(values[row])
 
 
 def known_size(height: object, width: object) -> tuple[int, int] | None:

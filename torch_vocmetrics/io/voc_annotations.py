@@ -16,6 +16,18 @@ from .safe_xml import MAX_XML_BYTES, parse_xml
 from .tables import known_size
 
 CORNERS = ("xmin", "ymin", "xmax", "ymax")
+FARTHEST = 2.0**31
+"""Coordinates beyond this are no pixels but a fault of the file."""
+
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocPart:
+    """A part of an object, such as a person's head: its type and its box."""
+
+    name: str
+    box: Box
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,14 +39,30 @@ class VocObject:
         box: xmin, ymin, xmax, ymax in pixels from 1, ends included.
         difficult, truncated, occluded: the flags; what the file does not say is false.
         view: ``"Frontal"``, ``"Rear"`` and the like, empty if unspecified.
+        parts: of persons in the layout sets.
+        actions: which actions a person performs, None if the file does not say (2010 on).
+        point: a point on a person, x and y, for boxless action classification (2012).
     """
 
     name: str
-    box: tuple[float, float, float, float]
+    box: Box
     difficult: bool = False
     truncated: bool = False
     occluded: bool = False
     view: str = ""
+    parts: tuple[VocPart, ...] = ()
+    actions: dict[str, bool] | None = None
+    point: tuple[float, float] | None = None
+
+    def label(self, year: int) -> str:
+        """The label that the development kit of a year gives, such as ``PAScarRearTruncDiff``."""
+        difficult = "Difficult" if year <= 2007 else "Diff"
+        marks = (
+            (self.truncated, "Trunc"),
+            (self.occluded and year >= 2008, "Occ"),
+            (self.difficult, difficult),
+        )
+        return f"PAS{self.name}{self.view}" + "".join(mark for is_set, mark in marks if is_set)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +72,20 @@ class VocAnnotation:
     Attributes:
         image_size: height and width in pixels, None if the file does not say.
         objects: in the order of the file, which decides between equal overlaps.
+        depth: channels of the image, None if the file does not say.
+        segmented: whether the image has a segmentation.
+        folder, filename, database, annotation, image: where it comes from, empty if not said.
     """
 
     image_size: tuple[int, int] | None
     objects: tuple[VocObject, ...]
+    depth: int | None = None
+    segmented: bool = False
+    folder: str = ""
+    filename: str = ""
+    database: str = ""
+    annotation: str = ""
+    image: str = ""
 
 
 def read_annotation(path: str | Path, *, max_bytes: int = MAX_XML_BYTES) -> VocAnnotation:
@@ -72,39 +110,90 @@ def read_annotation(path: str | Path, *, max_bytes: int = MAX_XML_BYTES) -> VocA
             remedy="its root element must be <annotation>",
         )
     objects = (_xml_object(path, k, node) for k, node in enumerate(root.findall("object"), 1))
-    return VocAnnotation(image_size=_xml_size(path, root), objects=tuple(objects))
+    source = root.find("source")
+    said = {
+        key: _text(node, key)
+        for node, keys in ((root, ("folder", "filename")), (source, _SOURCE))
+        for key in keys
+    }
+    depth = _text(root, "size/depth")
+    return VocAnnotation(
+        image_size=_xml_size(path, root),
+        objects=tuple(objects),
+        depth=int(depth) if depth.isascii() and depth.isdecimal() and len(depth) < 4 else None,
+        segmented=_is_set(root, "segmented"),
+        **said,
+    )
+
+
+_SOURCE = ("database", "annotation", "image")
+
+
+def _text(node: Element | None, tag: str) -> str:
+    return "" if node is None else (node.findtext(tag) or "").strip()
 
 
 def _xml_object(path: Path, number: int, node: Element) -> VocObject:
-    name = (node.findtext("name") or "").strip()
+    name = _text(node, "name")
     where = f"{path}, object {number}"
     if not name:
         raise FileFormatError("no <name> in the object", where=where, remedy="name its class")
-    bounds = node.find("bndbox")
-    where += f" ({name}), bndbox"
-    if bounds is None:
-        raise FileFormatError("no <bndbox> in the object", where=where, remedy="give its box")
-    xmin, ymin, xmax, ymax = (_xml_number(bounds, corner, where) for corner in CORNERS)
-    view = (node.findtext("pose") or "").strip()
+    where += f" ({name})"
+    view = _text(node, "pose")
+    parts = (
+        VocPart(name=_text(part, "name"), box=xml_box(part, f"{where}, part {k}"))
+        for k, part in enumerate(node.findall("part"), 1)
+    )
+    actions = node.find("actions")
+    point = node.find("point")
     return VocObject(
         name=name,
-        box=(xmin, ymin, xmax, ymax),
+        box=xml_box(node, where),
         difficult=_is_set(node, "difficult"),
         truncated=_is_set(node, "truncated"),
         occluded=_is_set(node, "occluded"),
         view="" if view == "Unspecified" else view,
+        parts=tuple(parts),
+        actions=None
+        if actions is None
+        else {action.tag: (action.text or "").strip() == "1" for action in actions},
+        point=None
+        if point is None
+        else (_xml_number(point, "x", where), _xml_number(point, "y", where)),
     )
 
 
+def xml_box(node: Element, where: str) -> Box:
+    """Read the ``<bndbox>`` of an object, a part or a layout.
+
+    Raises:
+        FileFormatError: naming ``where``, unless it has four coordinates that may be pixels.
+    """
+    bounds = node.find("bndbox")
+    where += ", bndbox"
+    if bounds is None:
+        raise FileFormatError("no <bndbox> in the element", where=where, remedy="give its box")
+    xmin, ymin, xmax, ymax = (_xml_number(bounds, corner, where) for corner in CORNERS)
+    return xmin, ymin, xmax, ymax
+
+
 def _is_set(node: Element, flag: str) -> bool:
-    return (node.findtext(flag) or "").strip() == "1"
+    return _text(node, flag) == "1"
 
 
 def _xml_number(node: Element, tag: str, where: str) -> float:
     text = node.findtext(tag)
     if text is None:
-        raise FileFormatError(f"no <{tag}>", where=where, remedy="give all four corners")
-    return parse_number(text.strip(), f"{where}/{tag}")
+        raise FileFormatError(f"no <{tag}>", where=where, remedy="give all coordinates")
+    value = parse_number(text.strip(), f"{where}/{tag}")
+    if abs(value) > FARTHEST:
+        raise FileFormatError(
+            "not a coordinate of an image",
+            where=f"{where}/{tag}",
+            got=repr(text.strip()[:40]),
+            remedy="give pixels",
+        )
+    return value
 
 
 def _xml_size(path: Path, root: Element) -> tuple[int, int] | None:

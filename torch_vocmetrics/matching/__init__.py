@@ -45,8 +45,8 @@ def match_images(
         unless the kernel cannot be used or masks are compared: then the host matches.
     """
     device = detections.boxes.device
-    by_masks = protocol.uses_masks
-    if device.type == "cuda" and not (by_masks or kernel_takes(max(ground_truths.counts, default=0))):
+    by_masks, largest = protocol.uses_masks, max(ground_truths.counts, default=0)
+    if device.type == "cuda" and not (by_masks or kernel_takes(largest)):
         host = torch.device("cpu")
         records = match_images(
             protocol,
@@ -101,7 +101,7 @@ def _objects(
     device = rows.boxes.device
     inclusive = protocol.coordinates == "inclusive_pixels"
     boxes = torch.stack(box_columns(rows.boxes, rows.box_format, inclusive=inclusive))
-    own = boxes[4] if rows.masks is None else areas_of(rows.masks, device)
+    own = areas_of(rows.masks or (), device) if protocol.uses_masks else boxes[4]
     area = torch.where(rows.area.isnan(), own, rows.area)
     ignored = has_flag(rows.flags, protocol.ignored_flags).unsqueeze(1)
     reusable = has_flag(rows.flags, protocol.reusable_flags).unsqueeze(1)
@@ -143,12 +143,12 @@ def _ranked(
     inclusive = protocol.coordinates == "inclusive_pixels"
     image = image_of_row(rows.counts, device)
     group = image * num_classes + rows.labels
-    row = rank_order(group, rows.scores, rows.order, len(rows.counts) * num_classes)
+    row = rank_order(group, rows.scores, (rows.order,), len(rows.counts) * num_classes)
     image, group = image.index_select(0, row), group.index_select(0, row)
     columns = box_columns(rows.boxes.index_select(0, row), rows.box_format, inclusive=inclusive)
     area = columns.area
-    if protocol.detection_area == "mask" and rows.masks is not None:
-        area = areas_of(rows.masks, device).index_select(0, row)
+    if protocol.detection_area == "mask":
+        area = areas_of(rows.masks or (), device).index_select(0, row)
     in_range = in_range_bits(area, protocol, lanes)
     present = torch.full_like(in_range, -1)
     if protocol.max_detections:
@@ -205,6 +205,8 @@ def _match(
             objects.counted[:, word].contiguous(),
             objects.exclusive[:, word].contiguous(),
             objects.over_area,
+            objects.boxes,
+            torch.zeros(1, dtype=torch.float64, device=device),
             thresholds,
             threshold_bits[:, word].contiguous(),
         )

@@ -39,6 +39,9 @@ class Matchable(NamedTuple):
         counted: [M] int64, lanes in which an object counts; in the others it is ignored.
         exclusive: [M] int64, lanes in which one claim uses it up.
         over_area: [M] bool, whether overlap is over the detection's area.
+        regions: [5, M] float64, the shape in which an object is ignored, where it has two: overlap
+            with it is over the detection's area. Else the object's own shape.
+        epsilon: [1] float64, added to what overlaps are over.
         thresholds: [T] float64, rising.
         threshold_bits: [T] int64, the lanes of each threshold.
     """
@@ -54,6 +57,8 @@ class Matchable(NamedTuple):
     counted: Tensor
     exclusive: Tensor
     over_area: Tensor
+    regions: Tensor
+    epsilon: Tensor
     thresholds: Tensor
     threshold_bits: Tensor
 
@@ -66,12 +71,16 @@ class Rules(NamedTuple):
         strict: an overlap must be above its threshold, not at it.
         best_only: only the object of largest overlap is considered (VOC).
         last_wins: of equal overlaps the last object is preferred (COCO), else the first.
+        two_shapes: objects have a region beside the shape in which they count.
+        claims_used: a used object is claimed all the same, and the detection is then ignored.
     """
 
     inclusive: bool
     strict: bool
     best_only: bool
     last_wins: bool
+    two_shapes: bool = False
+    claims_used: bool = False
 
 
 def kernel_takes(largest: int) -> bool:
@@ -90,25 +99,30 @@ def _on_host(*arguments: Any) -> tuple[Tensor, Tensor]:
     """Candidate pairs, their overlaps, and the matcher of :mod:`greedy`."""
     rows, rules, _ = _unpacked(arguments)
     pairs = candidate_pairs(rows.group, rows.object_group)
-    return match_pairs(rows, rules, pairs, _pair_overlaps(pairs, rows, inclusive=rules.inclusive))
+    return match_pairs(rows, rules, pairs, *pair_overlaps(rows, rules, pairs))
 
 
 def match_pairs(
-    rows: Matchable, rules: Rules, pairs: Pairs, overlap: Tensor
+    rows: Matchable, rules: Rules, pairs: Pairs, overlap: Tensor, ignore_overlap: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """:func:`match_word` for pairs of which the overlap [P] float64 is known; on the host."""
+    """:func:`match_word` for pairs of which the overlaps [P] float64 are known; on the host."""
     # Entry n of the table: the lanes of the n lowest thresholds, which are disjoint.
     table = torch.nn.functional.pad(torch.cumsum(rows.threshold_bits, dim=0), (1, 0))
-    reached = torch.searchsorted(rows.thresholds, overlap, right=not rules.strict)
-    passes = table.index_select(0, reached) & rows.present.index_select(0, pairs.detection)
+    present = rows.present.index_select(0, pairs.detection)
     counts = rows.counted.index_select(0, pairs.ground_truth)
+    passes = [
+        table.index_select(0, torch.searchsorted(rows.thresholds, values, right=not rules.strict))
+        for values in ((overlap,) if ignore_overlap is overlap else (overlap, ignore_overlap))
+    ]
+    counted, ignored = passes[0] & present & counts, passes[-1] & present & ~counts
     return greedy.match(
-        greedy.Candidates(*pairs, overlap, overlap, passes & counts, passes & ~counts),
+        greedy.Candidates(*pairs, overlap, ignore_overlap, counted, ignored),
         group=rows.group,
         exclusive=rows.exclusive,
         out_of_range=rows.out_of_range | ~rows.present,
         best_only=rules.best_only,
         last_wins=rules.last_wins,
+        claims_used=rules.claims_used,
     )
 
 
@@ -143,13 +157,19 @@ _LIBRARY.impl("match_word", _on_cuda, "CUDA")
 torch.library.register_fake("torch_vocmetrics::match_word", _shapes, lib=_LIBRARY)
 
 
-def _pair_overlaps(pairs: Pairs, rows: Matchable, *, inclusive: bool) -> Tensor:
-    """[P] float64, over the union or, where ``over_area``, over the detection's area."""
+def pair_overlaps(rows: Matchable, rules: Rules, pairs: Pairs) -> tuple[Tensor, Tensor]:
+    """[P] float64 each: overlap where the object counts, and where it is ignored."""
     first = BoxColumns(*rows.boxes).rows(pairs.detection)
+    area = first.area + rows.epsilon
     second = BoxColumns(*rows.object_boxes).rows(pairs.ground_truth)
-    intersection = pair_intersections(first, second, inclusive=inclusive)
-    return torch.where(
+    shared = pair_intersections(first, second, inclusive=rules.inclusive)
+    overlap = torch.where(
         rows.over_area.index_select(0, pairs.ground_truth),
-        intersection_over_area(intersection, first.area),
-        intersection_over_union(intersection, first.area, second.area),
+        intersection_over_area(shared, area),
+        intersection_over_union(shared, first.area, second.area, rows.epsilon),
     )
+    if not rules.two_shapes:
+        return overlap, overlap
+    region = BoxColumns(*rows.regions).rows(pairs.ground_truth)
+    covered = pair_intersections(first, region, inclusive=rules.inclusive)
+    return overlap, intersection_over_area(covered, area)

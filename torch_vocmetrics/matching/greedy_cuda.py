@@ -33,21 +33,33 @@ def _preferred(overlap, available, places, last_wins: tl.constexpr, size: tl.con
 
 @triton.jit
 def _claim(
-    offered, overlap, taken, remaining, uses, places, last_wins: tl.constexpr, size: tl.constexpr
+    offered,
+    overlap,
+    taken,
+    remaining,
+    uses,
+    places,
+    last_wins: tl.constexpr,
+    size: tl.constexpr,
+    claims_used: tl.constexpr,
 ):
-    """The rule itself: claims by falling overlap; gives the claimed bits and the new state."""
+    """The rule itself: claims by falling overlap.
+
+    Gives the claimed bits, those among them in which the object was used, and the new state.
+    """
     claimed = remaining - remaining
-    available = offered & ~taken & remaining
+    stale = claimed
+    available = offered & remaining if claims_used else offered & ~taken & remaining
     while tl.max((available != 0).to(tl.int32), axis=0) > 0:
-        claims = tl.where(
-            places == _preferred(overlap, available, places, last_wins, size), available, 0
-        )
+        best = places == _preferred(overlap, available, places, last_wins, size)
+        claims = tl.where(best, available, 0)
         claim = tl.sum(claims, axis=0)
+        stale |= tl.sum(claims & taken, axis=0)
         taken |= claims & uses
         claimed |= claim
         remaining &= ~claim
-        available = offered & ~taken & remaining
-    return claimed, taken, remaining
+        available = offered & remaining if claims_used else offered & ~taken & remaining
+    return claimed, stale, taken, remaining
 
 
 @triton.jit
@@ -66,6 +78,20 @@ def _intersections(x1, y1, x2, y2, columns, stride, at, valid, inclusive: tl.con
     return tl.where((width > 0) & (height > 0), width * height, 0.0), other_area
 
 
+@triton.jit
+def _passing(overlap, thresholds, threshold_bits, num_thresholds, strict: tl.constexpr):
+    """Lanes whose threshold each overlap reaches."""
+    passes = overlap.to(tl.int64) * 0
+    for number in range(num_thresholds):
+        threshold = tl.load(thresholds + number)
+        if strict:
+            reached = overlap > threshold
+        else:
+            reached = overlap >= threshold
+        passes |= tl.where(reached, tl.load(threshold_bits + number), 0)
+    return passes
+
+
 @triton.jit(do_not_specialize=["num_detections", "num_objects", "num_thresholds"])
 def match_kernel(
     boxes,
@@ -79,6 +105,8 @@ def match_kernel(
     counted,
     exclusive,
     over_area,
+    regions,
+    epsilon,
     thresholds,
     threshold_bits,
     true_positive,
@@ -91,17 +119,19 @@ def match_kernel(
     strict: tl.constexpr,
     best_only: tl.constexpr,
     last_wins: tl.constexpr,
+    two_shapes: tl.constexpr,
+    claims_used: tl.constexpr,
 ):
     """Match the detections of image ``program_id(0)``; arguments as in :class:`fused.Matchable`."""
     image = tl.program_id(0)
     places = tl.arange(0, size)
-    first_object = tl.load(object_starts + image)
-    at = first_object + places
+    at = tl.load(object_starts + image) + places
     valid = at < tl.load(object_starts + image + 1)
     its_group = tl.load(object_group + at, mask=valid, other=-1)
     counts = tl.load(counted + at, mask=valid, other=0)
     uses = tl.load(exclusive + at, mask=valid, other=0)
     by_area = tl.load(over_area + at, mask=valid, other=0) != 0
+    extra = tl.load(epsilon)
     taken = tl.zeros([size], dtype=tl.int64)
     for row in range(tl.load(starts + image), tl.load(starts + image + 1)):
         x1 = tl.load(boxes + row)
@@ -112,30 +142,53 @@ def match_kernel(
         inter, other_area = _intersections(
             x1, y1, x2, y2, object_boxes, num_objects, at, valid, inclusive
         )
-        union = tl.where(by_area, area, area + other_area - inter)
-        overlap = tl.where(inter > 0, inter / union, 0.0)
-        passes = tl.zeros([size], dtype=tl.int64)
-        for number in range(num_thresholds):
-            threshold = tl.load(thresholds + number)
-            if strict:
-                reached = overlap > threshold
-            else:
-                reached = overlap >= threshold
-            passes |= tl.where(reached, tl.load(threshold_bits + number), 0)
-        passes = tl.where(its_group == tl.load(group + row), passes, 0)
+        over = tl.where(by_area, area + extra, area + other_area - inter + extra)
+        overlap = tl.where(inter > 0, inter / over, 0.0)
+        mine = its_group == tl.load(group + row)
+        passes = tl.where(
+            mine, _passing(overlap, thresholds, threshold_bits, num_thresholds, strict), 0
+        )
+        ignore_overlap = overlap
+        ignore_passes = passes
+        if two_shapes:
+            inter, _ = _intersections(x1, y1, x2, y2, regions, num_objects, at, valid, inclusive)
+            ignore_overlap = tl.where(inter > 0, inter / (area + extra), 0.0)
+            ignore_passes = tl.where(
+                mine,
+                _passing(ignore_overlap, thresholds, threshold_bits, num_thresholds, strict),
+                0,
+            )
         if best_only:
-            best = _preferred(overlap, passes, places, last_wins, size)
-            passes = tl.where(places == best, passes, 0)
+            best = places == _preferred(overlap, passes, places, last_wins, size)
+            passes = tl.where(best, passes, 0)
+            ignore_passes = tl.where(best, ignore_passes, 0)
         remaining = tl.load(present + row)
         absent = ~remaining
-        positive, taken, remaining = _claim(
-            passes & counts, overlap, taken, remaining, uses, places, last_wins, size
+        positive, stale, taken, remaining = _claim(
+            passes & counts,
+            overlap,
+            taken,
+            remaining,
+            uses,
+            places,
+            last_wins,
+            size,
+            claims_used,
         )
-        off, taken, remaining = _claim(
-            passes & ~counts, overlap, taken, remaining, uses, places, last_wins, size
+        off, _, taken, remaining = _claim(
+            ignore_passes & ~counts,
+            ignore_overlap,
+            taken,
+            remaining,
+            uses,
+            places,
+            last_wins,
+            size,
+            claims_used,
         )
-        tl.store(true_positive + row, positive)
-        tl.store(ignored + row, absent | off | (remaining & tl.load(out_of_range + row)))
+        off |= absent | stale | (remaining & tl.load(out_of_range + row))
+        tl.store(true_positive + row, positive & ~stale)
+        tl.store(ignored + row, off)
 
 
 def launch(rows: Matchable, rules: Rules, largest: int) -> tuple[Tensor, Tensor]:

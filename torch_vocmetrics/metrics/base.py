@@ -62,3 +62,21 @@ def refuse_unsynced(sync: bool) -> None:
             got=f"a process group of {distributed.get_world_size()} ranks",
             remedy="call compute(sync=False) for this rank's own images",
         )
+
+
+def refuse_other_rules(mine: dict[str, Any], other: object, where: str) -> None:
+    """Compare what two states say of their rules: schema, metric, protocols and classes.
+
+    Raises:
+        StateError: naming the first difference and ``where`` it was met.
+    """
+    for key in ("schema", "metric", "fingerprints", "class_names"):
+        if not isinstance(other, dict) or other.get(key) != mine[key]:
+            shown = "protocols" if key == "fingerprints" else key
+            found = other.get(shown) if isinstance(other, dict) else type(other).__name__
+            raise StateError(
+                f"the states are of different {shown}: {mine[shown]} here",
+                where=where,
+                got=found,
+                remedy="give both metrics the same protocol and classes",
+            )

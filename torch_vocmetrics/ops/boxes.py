@@ -50,9 +50,12 @@ def pair_intersections(first: BoxColumns, second: BoxColumns, *, inclusive: bool
     return torch.where((width > 0) & (height > 0), width * height, 0.0)
 
 
-def intersection_over_union(intersection: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """[P] ``i / (a + b - i)``, as pycocotools' bbIou and VOCevaldet.m write it; 0 where i is 0."""
-    return torch.where(intersection > 0, intersection / (first + second - intersection), 0.0)
+def intersection_over_union(
+    intersection: Tensor, first: Tensor, second: Tensor, epsilon: Tensor | float = 0.0
+) -> Tensor:
+    """[P] ``i / (a + b - i + epsilon)``, in the order of bbIou and VOCevaldet.m; 0 where i is 0."""
+    union = first + second - intersection + epsilon
+    return torch.where(intersection > 0, intersection / union, 0.0)
 
 
 def intersection_over_area(intersection: Tensor, area: Tensor) -> Tensor:

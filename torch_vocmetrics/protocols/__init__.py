@@ -4,9 +4,11 @@ A file has no defaults and no inheritance, so a diff of two files shows every di
 names its ``source``. Loading checks everything and reports all mistakes at once.
 """
 
+from .classification import ActionProtocol, ClassificationProtocol
 from .datasets import Dataset, load_dataset
 from .detection import FLAGS, AreaRange, DetectionProtocol
 from .files import (
+    TASKS,
     ProtocolFile,
     config_root,
     load_protocol,
@@ -14,15 +16,26 @@ from .files import (
     protocol_names,
     protocol_title,
 )
+from .layout import LayoutProtocol
+from .miss_rate import FppiReferences, MissRateProtocol, Subset
 from .rules import Protocol
+from .segmentation import SegmentationProtocol
 
 __all__ = [
     "FLAGS",
+    "TASKS",
+    "ActionProtocol",
     "AreaRange",
+    "ClassificationProtocol",
     "Dataset",
     "DetectionProtocol",
+    "FppiReferences",
+    "LayoutProtocol",
+    "MissRateProtocol",
     "Protocol",
     "ProtocolFile",
+    "SegmentationProtocol",
+    "Subset",
     "config_root",
     "load_dataset",
     "load_protocol",

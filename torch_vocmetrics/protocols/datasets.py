@@ -10,14 +10,25 @@ from .files import config_root
 
 
 class Dataset(NamedTuple):
-    """Class names of a data set and the value that its files or models give each class."""
+    """Class names of a data set and the value that its files or models give each class.
+
+    Attributes:
+        class_names: K names.
+        label_ids: K values.
+        category_names: the category of each class; empty if there are none.
+        ignored_label_ids: values that stand for no class and are not evaluated.
+        void_label: of label images, the value of pixels that belong to nothing; None elsewhere.
+    """
 
     class_names: tuple[str, ...]
     label_ids: tuple[int, ...]
+    category_names: tuple[str, ...] = ()
+    ignored_label_ids: tuple[int, ...] = ()
+    void_label: int | None = None
 
 
 def load_dataset(name: str) -> Dataset:
-    """Class names and label ids of ``"voc2006"``, ``"voc2007"`` or ``"coco2017"``.
+    """Class names and label ids of ``"voc2007"``, ``"coco2017"`` or another shipped data set.
 
     Raises:
         ProtocolError: if the data set is unknown.
@@ -31,4 +42,10 @@ def load_dataset(name: str) -> Dataset:
         known = sorted(entry.stem for entry in path.parent.glob("*.toml"))
         raise ProtocolError(f"unknown data set {name!r}", remedy=f"known: {', '.join(known)}")
     content = tomllib.loads(path.read_text(encoding="utf-8"))
-    return Dataset(tuple(content["class_names"]), tuple(content["label_ids"]))
+    return Dataset(
+        tuple(content["class_names"]),
+        tuple(content["label_ids"]),
+        tuple(content.get("category_names", ())),
+        tuple(content.get("ignored_label_ids", ())),
+        content.get("void_label"),
+    )

@@ -12,6 +12,7 @@ from .rules import (
     is_number,
     limits,
     number,
+    positive,
     one_of,
     read_levels,
     read_tuple,
@@ -77,10 +78,12 @@ class DetectionProtocol(Protocol):
     reusable_flags: tuple[str, ...] = rule("objects", flags, read_tuple)
     overlap_of_detection_area_flags: tuple[str, ...] = rule("objects", flags, read_tuple)
     area_ranges: tuple[AreaRange, ...] = rule("objects", areas, read_areas)
+    detection_area: str = rule("objects", one_of("box", "mask"))
     iou_thresholds: tuple[float, ...] = rule(
         "matching", ascending(5e-324, 1.0, least=1), read_levels
     )
-    iou_threshold_ceiling: float = rule("matching", number)
+    iou_threshold_ceiling: float = rule("matching", positive)
+    overlap_of: str = rule("matching", one_of("boxes", "masks"))
     comparison: str = rule("matching", one_of(">=", ">"))
     candidates: str = rule("matching", one_of("best", "all"))
     equal_overlaps: str = rule("matching", one_of("first", "last"))
@@ -100,6 +103,27 @@ class DetectionProtocol(Protocol):
         yield from super()._mistakes()
         if self.interpolation != "all_points" and not self.recall_levels:
             yield f"recall_levels must not be empty for {self.interpolation}"
+        if (self.interpolation == "recall_grid") != (self.precision_epsilon > 0):
+            yield "precision_epsilon must be above 0 for recall_grid, and 0 for the others"
+        if self.overlap_of == "masks" and self.coordinates == "inclusive_pixels":
+            yield "coordinates must be continuous where overlap_of is masks"
+        if self.overlap_of == "boxes" and self.detection_area == "mask":
+            yield "detection_area must be box where overlap_of is boxes"
+
+    @property
+    def lane_shape(self) -> tuple[int, int]:
+        """Area ranges, and thresholds in each."""
+        return len(self.area_ranges), len(self.iou_thresholds)
+
+    @property
+    def uses_masks(self) -> bool:
+        """Whether detections and objects need masks."""
+        return self.overlap_of == "masks"
+
+    @property
+    def uses_boxes(self) -> bool:
+        """Whether detections need boxes."""
+        return self.overlap_of == "boxes" or self.detection_area == "box"
 
     @property
     def thresholds(self) -> tuple[float, ...]:

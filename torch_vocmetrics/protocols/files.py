@@ -11,10 +11,24 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
 from ..errors import ProtocolError
+from .classification import ActionProtocol, ClassificationProtocol
 from .detection import DetectionProtocol
+from .layout import LayoutProtocol
+from .miss_rate import MissRateProtocol
 from .rules import SCHEMA, Protocol, rules_of
+from .segmentation import SegmentationProtocol
 
-TASKS: dict[str, type[Protocol]] = {kind.task: kind for kind in (DetectionProtocol,)}
+TASKS: dict[str, type[Protocol]] = {
+    kind.task: kind
+    for kind in (
+        DetectionProtocol,
+        MissRateProtocol,
+        ClassificationProtocol,
+        ActionProtocol,
+        LayoutProtocol,
+        SegmentationProtocol,
+    )
+}
 
 P = TypeVar("P", bound=Protocol)
 

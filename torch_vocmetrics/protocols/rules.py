@@ -84,6 +84,11 @@ def number(value: Any) -> str | None:
     return None if is_number(value) and not np.isnan(value) else "must be a number"
 
 
+def positive(value: Any) -> str | None:
+    """The value is a number above 0, maybe infinite."""
+    return None if is_number(value) and value > 0 else "must be a number above 0"
+
+
 def ascending(lower: float, upper: float, *, least: int) -> Check:
     """The value is a tuple of at least ``least`` rising numbers in [lower, upper]."""
 

@@ -4,19 +4,31 @@ Axes are T (IoU thresholds), R (recall levels), K (classes), A (area ranges), M 
 detections), each in the protocol's order.
 """
 
+from .classification import ClassificationResult, RocCurve
 from .detection import (
     CocoDetectionResult,
     DetectionResult,
     PrecisionRecallCurve,
     VocDetectionResult,
 )
+from .layout import LayoutResult
+from .miss_rate import CrowdMissRateResult, MissRateCurve, MissRateResult, reading_place
 from .numbers import as_tensor, mean_of_defined
+from .segmentation import SegmentationResult
 
 __all__ = [
+    "ClassificationResult",
     "CocoDetectionResult",
+    "CrowdMissRateResult",
     "DetectionResult",
+    "LayoutResult",
+    "MissRateCurve",
+    "MissRateResult",
     "PrecisionRecallCurve",
+    "RocCurve",
+    "SegmentationResult",
     "VocDetectionResult",
     "as_tensor",
     "mean_of_defined",
+    "reading_place",
 ]

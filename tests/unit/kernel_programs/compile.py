@@ -15,7 +15,7 @@ from triton.compiler import ASTSource
 
 from torch_vocmetrics.matching.greedy_cuda import match_kernel
 
-FLOAT64 = ("boxes", "object_boxes", "thresholds")
+FLOAT64 = ("boxes", "object_boxes", "regions", "epsilon", "thresholds")
 SIZES = ("num_detections", "num_objects", "num_thresholds")
 CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 
@@ -28,13 +28,15 @@ def kind(name: str, constants: dict[str, Any]) -> str:
     return "*fp64" if name in FLOAT64 else "*i1" if name == "over_area" else "*i64"
 
 
-def compiled(capability: int, size: int, *, best_only: bool) -> dict[str, Any]:
+def compiled(capability: int, size: int, best_only: bool, two_shapes: bool) -> dict[str, Any]:
     constants = {
         "size": size,
         "inclusive": best_only,
         "strict": False,
         "best_only": best_only,
         "last_wins": not best_only,
+        "two_shapes": two_shapes,
+        "claims_used": two_shapes,
     }
     names = match_kernel.arg_names
     signature = {name: kind(name, constants) for name in names}
@@ -58,6 +60,7 @@ def compiled(capability: int, size: int, *, best_only: bool) -> dict[str, Any]:
         "capability": capability,
         "size": size,
         "best_only": best_only,
+        "two_shapes": two_shapes,
         "fma": code["ptx"].count("fma.rn.f64"),
         "float32": len(re.findall(r"\.f32\b", code["ptx"])),
         "divisions": code["ptx"].count("div.rn.f64"),
@@ -77,7 +80,6 @@ def resources(cubin: bytes) -> dict[str, int]:
     return {name: int(value) for name, value in re.findall(r"(REG|STACK|LOCAL):(\d+)", shown)}
 
 
-variants = [(size, False) for size in (16, 64, 256)] + [(32, True)]
-print(
-    json.dumps([compiled(sm, size, best_only=best) for sm in (80, 90) for size, best in variants])
-)
+variants = [(size, False, False) for size in (16, 64, 256)]
+variants += [(32, True, False), (32, False, True)]  # VOC, pedestrians
+print(json.dumps([compiled(sm, *variant) for sm in (80, 90) for variant in variants]))

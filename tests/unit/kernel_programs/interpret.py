@@ -73,6 +73,8 @@ def random_rows(seed: int, *, inclusive: bool) -> fused.Matchable:
         counted=torch.where(crowd, 0, subsets[whole(4, objects)]),
         exclusive=torch.where(crowd, 0, -1),
         over_area=crowd,
+        regions=columns(object_boxes + torch.tensor([-3, -2, 4, 1]), inclusive=inclusive),
+        epsilon=torch.tensor([1e-6 * (seed % 5 == 4)], dtype=torch.float64),
         thresholds=THRESHOLDS,
         threshold_bits=torch.tensor([0b001001001001, 0b010010010010, 0b100100100100]),
     )
@@ -120,6 +122,8 @@ def directed(
         counted=torch.tensor(counted),
         exclusive=torch.tensor(exclusive),
         over_area=torch.tensor(over_area),
+        regions=columns(objects, inclusive=False),
+        epsilon=torch.zeros(1, dtype=torch.float64),
         thresholds=THRESHOLDS,
         threshold_bits=torch.tensor([1, 2, 4]),
     )
@@ -134,6 +138,10 @@ def mutated(rows: fused.Matchable, rules: fused.Rules, mutation: str) -> Any:
         return rows._replace(exclusive=torch.full_like(rows.exclusive, -1)), rules
     if mutation == "iou for crowds":
         return rows._replace(over_area=torch.zeros_like(rows.over_area)), rules
+    if mutation == "one shape":
+        return rows, rules._replace(two_shapes=not rules.two_shapes)
+    if mutation == "used":
+        return rows, rules._replace(claims_used=not rules.claims_used)
     return rows, rules
 
 
@@ -152,6 +160,8 @@ def main() -> None:
             strict=seed % 4 == 2,
             best_only=seed % 3 == 1,
             last_wins=seed % 3 != 1,
+            two_shapes=seed % 3 == 2,
+            claims_used=seed % 6 == 5,
         )
         cases.append((seed, random_rows(seed, inclusive=rules.inclusive), rules))
     for name, rows, rules in cases:

@@ -1,0 +1,67 @@
+"""``vocmetrics convert``: PASCAL VOC annotations to COCO JSON and back."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import io
+from .errors import InputError
+from .protocols import load_dataset
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add = parser.add_argument
+    add("source", type=Path, help="a folder with Annotations and ImageSets (VOC), or a COCO .json")
+    add("target", type=Path, help="the .json to write, or the folder")
+    add("--image-set", default="test", metavar="NAME", help="list in ImageSets/Main [test]")
+    add("--classes", metavar="A,B", help="VOC to COCO: categories in this order [VOC's twenty]")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Convert in the direction that the source says."""
+    if args.source.is_dir():
+        names = load_dataset("voc2007").class_names
+        if args.classes:
+            names = tuple(name.strip() for name in args.classes.split(","))
+        count = voc_to_coco(args.source, args.image_set, args.target, names)
+    elif args.source.suffix.lower() == ".json":
+        count = coco_to_voc(args.source, args.target, args.image_set)
+    else:
+        raise InputError("must be a folder or a .json file", where=str(args.source))
+    sys.stderr.write(f"{count} images written to {args.target}\n")
+
+
+def voc_to_coco(folder: Path, image_set: str, target: Path, class_names: Sequence[str]) -> int:
+    """Write the annotations of an image set as a COCO instances file; gives the images written."""
+    image_ids = io.read_image_set(folder / "ImageSets" / "Main" / f"{image_set}.txt")
+    read = [
+        (image_id, io.read_annotation(folder / "Annotations" / f"{image_id}.xml"))
+        for image_id in image_ids
+    ]
+    content = io.coco_from_voc(read, class_names)
+    target.write_text(json.dumps(content), encoding="utf-8")
+    return len(read)
+
+
+def coco_to_voc(source: Path, folder: Path, image_set: str) -> int:
+    """Write a COCO instances file as annotations and an image set; gives the images written.
+
+    Raises:
+        InputError: if two images would get the same file.
+    """
+    annotations = io.voc_from_coco(source)
+    ids = [image_id for image_id, _ in annotations]
+    if len(set(ids)) < len(ids):
+        raise InputError("two images have the same file name", where=str(source))
+    for part in ("Annotations", "ImageSets/Main"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    for image_id, annotation in annotations:
+        io.write_annotation(folder / "Annotations" / f"{image_id}.xml", annotation)
+    io.write_image_set(folder / "ImageSets" / "Main" / f"{image_set}.txt", ids)
+    return len(ids)

@@ -1,0 +1,201 @@
+"""``vocmetrics evaluate`` for pedestrian benchmarks.
+
+The form of the ground truth says what is read: a folder of ``setXX/VXXX.vbb`` (Caltech) or of bbGt
+files, a ``.json`` (CityPersons, KAIST), a ``.mat`` (CityPersons) or an ``.odgt`` (CrowdHuman).
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from torch_vocmetrics import LogAverageMissRate
+
+from . import io
+from .cli_report import aligned, defined, publish, shown
+from .errors import FileFormatError, InputError
+from .io.caltech import FRAME_STEP, SETS
+from .protocols import MissRateProtocol, protocol_title
+from .results import CrowdMissRateResult, MissRateResult
+
+_CHUNK = 512  # images of one update
+
+
+def add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that only pedestrian benchmarks have."""
+    add = parser.add_argument_group("pedestrian benchmarks (miss_rate)").add_argument
+    add(
+        "--scale-height",
+        type=float,
+        default=1.0,
+        metavar="F",
+        help="scale the height of detections about their centre, such as 0.78125 (100/128)",
+    )
+    names = ", ".join(name for name in SETS if not name.startswith("fold"))
+    add(
+        "--sets",
+        metavar="S,S",
+        help=f"Caltech: numbers of sets, {names}, fold0-train, fold0-test, ... [all]",
+    )
+    add(
+        "--frame-step",
+        type=int,
+        default=FRAME_STEP,
+        metavar="N",
+        help=f"Caltech: evaluate every Nth frame [{FRAME_STEP}]",
+    )
+    add(
+        "--load",
+        default="",
+        metavar="K=V;K=V",
+        help="bbGt files: bbLoad's parameters, such as 'lbls=person; ilbls=people; hRng=50,inf'",
+    )
+
+
+def evaluate_miss_rate(
+    args: argparse.Namespace, protocol: MissRateProtocol, device: torch.device
+) -> None:
+    """Evaluate the files of a pedestrian benchmark."""
+    if args.classes:
+        raise InputError("not an option of miss_rate", where="--classes")
+    if not 0 < args.scale_height < float("inf"):
+        raise InputError("must be above 0", where="--scale-height", got=args.scale_height)
+    if args.frame_step < 1:
+        raise InputError("must be at least 1", where="--frame-step", got=args.frame_step)
+    protocol = _changed(args, protocol)
+    truth, detections = _read(args)
+    metric = LogAverageMissRate(protocol, box_format=truth.box_format)
+    for start in range(0, len(truth.targets), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        there = [
+            {key: value.to(device) for key, value in one.items()}
+            for one in detections.predictions[part]
+        ]
+        if args.scale_height != 1:
+            for one in there:
+                boxes = one["boxes"]
+                one["boxes"] = io.scale_height(boxes, args.scale_height, truth.box_format)
+        metric.update(there, truth.targets[part])
+    result = metric.compute()
+    publish(args, _report(result), _table(result))
+
+
+def _changed(args: argparse.Namespace, protocol: MissRateProtocol) -> MissRateProtocol:
+    """The protocol with the threshold and the limit that the command gives."""
+    changes: dict[str, Any] = {}
+    if args.iou_thresholds is not None:
+        if len(args.iou_thresholds) != 1:
+            got = args.iou_thresholds
+            raise InputError("must be one, for all subsets", where="--iou-thresholds", got=got)
+        value = args.iou_thresholds[0]
+        changes["subsets"] = tuple(s._replace(iou_threshold=value) for s in protocol.subsets)
+    if args.max_detections is not None:
+        changes["max_detections"] = args.max_detections
+    return dataclasses.replace(protocol, **changes)
+
+
+def _read(args: argparse.Namespace) -> tuple[io.GroundTruthFile, io.DetectionFile]:
+    """Read ground truth and detections, by the form of the former."""
+    limit = {} if args.max_file_size is None else {"max_bytes": args.max_file_size * 2**20}
+    path, found = args.ground_truth, Path(args.detections)
+    kind = "folder" if path.is_dir() else path.suffix.lower()
+    if kind == "folder" and any(path.glob("set*/*.vbb")):
+        options = {"sets": _sets(args.sets), "step": args.frame_step, **limit}
+        truth = io.read_caltech_ground_truths(path, **options)
+        return truth, io.read_caltech_detections(found, path, **options)
+    if kind == "folder":
+        truth = io.read_bb_gt_ground_truths(path, io.Conditions.parse(args.load), **limit)
+        return truth, io.read_indexed_detections(found, truth, **limit)
+    if kind == ".odgt":
+        sizes = io.read_crowdhuman_sizes(found, **limit)
+        truth = io.read_crowdhuman_ground_truths(path, sizes, **limit)
+        return truth, io.read_crowdhuman_detections(found, truth, **limit)
+    if kind not in (".json", ".mat"):
+        raise FileFormatError(
+            "no form of ground truth that is known",
+            where=f"--ground-truth {path}",
+            remedy="give a folder of .vbb or bbGt files, a .json, a .mat or an .odgt",
+        )
+    readers = {".json": io.read_pedestrian_json, ".mat": io.read_citypersons_mat}
+    truth = readers[kind](path, **limit)
+    if found.suffix.lower() == ".json":
+        return truth, io.read_pedestrian_detections(found, truth, **limit)
+    return truth, io.read_indexed_detections(found, truth, **limit)
+
+
+def _sets(text: str | None) -> Sequence[int] | None:
+    if text is None or text in SETS:
+        return None if text is None else SETS[text]
+    try:
+        return tuple(int(word) for word in text.split(","))
+    except ValueError:
+        known = ", ".join(SETS)
+        raise InputError(
+            "must be numbers with commas between, or a name",
+            where="--sets",
+            got=repr(text),
+            remedy=f"names are {known}",
+        ) from None
+
+
+def _report(result: MissRateResult) -> dict[str, Any]:
+    """All numbers for programs; undefined is None."""
+    more: dict[str, Any] = {}
+    if isinstance(result, CrowdMissRateResult):
+        more = {
+            "average_precision": defined(result.average_precision),
+            "jaccard_index": defined(result.jaccard_index),
+            "jaccard_by_score": [defined(value) for value in result.jaccard_by_score.tolist()],
+            "jaccard_counts": result.jaccard_counts.sum(dim=0).tolist(),
+        }
+    return {
+        "protocol": protocol_title(result.protocol),
+        "fingerprint": result.protocol.fingerprint,
+        "num_images": result.num_images,
+        "num_detections": result.num_detections,
+        "headline": defined(result.headline),
+        "summary": {key: defined(value) for key, value in result.to_dict().items()},
+        **more,
+        "subsets": [
+            {
+                "name": subset.name,
+                "log_average_miss_rate": defined(float(result.log_average_miss_rate[s])),
+                "references": list(result.protocol.fppi_of(subset)),
+                "miss_rate": [defined(value) for value in result.miss_rate[s].tolist()],
+                "mean_precision": defined(float(result.mean_precision[s])),
+                "num_images": int(result.num_images_of_subset[s]),
+                "num_positives": int(result.num_positives[s]),
+                "true_positives": int(result.true_positives[s]),
+                "false_positives": int(result.false_positives[s]),
+            }
+            for s, subset in enumerate(result.protocol.subsets)
+        ],
+    }
+
+
+def _table(result: MissRateResult) -> str:
+    """A row per subset, and what else the protocol publishes."""
+    rows: list[tuple[str, ...]] = [("subset", "images", "positives", "TP", "FP", "LAMR")]
+    for s, name in enumerate(result.subset_names):
+        counts = (
+            result.num_images_of_subset[s],
+            result.num_positives[s],
+            result.true_positives[s],
+            result.false_positives[s],
+        )
+        average = shown(float(result.log_average_miss_rate[s]))
+        rows.append((name, *(str(int(count)) for count in counts), average))
+    lines = [
+        protocol_title(result.protocol),
+        f"{result.num_images} images, {result.num_detections} detections",
+        "",
+        *aligned(rows),
+    ]
+    if isinstance(result, CrowdMissRateResult):
+        lines += ["", *aligned([(key, shown(value)) for key, value in result.to_dict().items()])]
+    return "\n".join(lines)

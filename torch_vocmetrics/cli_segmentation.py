@@ -1,0 +1,152 @@
+"""Paint label images from the boxes of a detector; and ``vocmetrics evaluate segmentation/...``.
+
+``paint`` reads results files and image sizes (of JPEGImages or SegmentationClass) and writes
+SegmentationClass and SegmentationObject, as VOC's baseline does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from torch_vocmetrics import MeanIoU
+
+from . import io
+from .cli_report import aligned, defined, publish, shown
+from .errors import InputError
+from .io.painting import PAINTINGS
+from .protocols import SegmentationProtocol, load_dataset, protocol_title
+from .results import SegmentationResult
+
+
+def evaluate_segmentation(
+    args: argparse.Namespace, protocol: SegmentationProtocol, device: torch.device
+) -> None:
+    """Evaluate a folder of label images against another, one image after the other."""
+    for option in ("iou_thresholds", "max_detections"):
+        if getattr(args, option) is not None:
+            raise InputError("not an option of segmentation", where=f"--{option.replace('_', '-')}")
+    pairs = io.pair_label_images(args.ground_truth, args.detections, args.image_set)
+    metric = MeanIoU(protocol, class_names=args.classes)
+    for image_id, predicted, true in io.read_label_pairs(pairs):
+        metric.update([predicted.to(device)], [true.to(device)], [image_id])
+    result = metric.compute()
+    publish(args, segmentation_report(result), segmentation_table(result))
+
+
+def segmentation_report(result: SegmentationResult) -> dict[str, Any]:
+    """Give all numbers for programs; undefined is None."""
+    columns = ("iou", "pixel_precision", "pixel_recall")
+    true = result.confusion_matrix.sum(1) + result.missed
+    return {
+        "protocol": protocol_title(result.protocol),
+        "fingerprint": result.protocol.fingerprint,
+        "num_images": result.num_images,
+        "headline": defined(result.headline),
+        "num_classes_averaged": result.num_classes_averaged,
+        "summary": {key: defined(value) for key, value in result.to_dict().items()},
+        "confusion_matrix": result.confusion_matrix.tolist(),
+        "missed": result.missed.tolist(),
+        "classes": [
+            {
+                "class_name": name,
+                "num_pixels": int(true[k]),
+                **{key: defined(float(getattr(result, key)[k])) for key in columns},
+            }
+            for k, name in enumerate(result.class_names)
+        ],
+    }
+
+
+def segmentation_table(result: SegmentationResult) -> str:
+    """Give a table for people: a row per class, then the means."""
+    rows: list[tuple[str, ...]] = [("class", "pixels", "IoU", "precision", "recall")]
+    true = result.confusion_matrix.sum(1) + result.missed
+    for k, name in enumerate(result.class_names):
+        values = (result.iou[k], result.pixel_precision[k], result.pixel_recall[k])
+        rows.append((name, str(int(true[k])), *(shown(float(value)) for value in values)))
+    mean = (shown(result.mean_iou), "", shown(result.mean_accuracy))
+    rows.append((f"mean over {result.num_classes_averaged} classes", "", *mean))
+    summary = [
+        (key, shown(value))
+        for key, value in result.to_dict().items()
+        if not key.startswith("IoU/")
+    ]
+    title = f"{protocol_title(result.protocol)}: {result.num_images} images"
+    return "\n".join([title, "", *aligned(rows), "", *aligned(summary)])
+
+
+# vocmetrics paint ---------------------------------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``paint``."""
+    add = parser.add_argument
+    add(
+        "--images",
+        required=True,
+        type=Path,
+        metavar="FOLDER",
+        help="with ImageSets/Segmentation and JPEGImages or SegmentationClass",
+    )
+    add("--detections", required=True, metavar="PATTERN", help="results files, with {class}")
+    add("--output", required=True, type=Path, metavar="FOLDER", help="where to write")
+    add("--image-set", default="test", metavar="NAME", help="list in ImageSets/Segmentation [test]")
+    add("--classes", type=_names, metavar="A,B", help="in order of their numbers [VOC2007-2012]")
+    add(
+        "--painting",
+        choices=PAINTINGS,
+        default=PAINTINGS[1],
+        help="2008-2012: increasing_confidence [default]; 2007: class_order",
+    )
+    add("--confidence", type=float, default=-math.inf, help="paint from this confidence on")
+    add("--quiet", action="store_true", help="say nothing")
+    parser.set_defaults(run=paint)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
+
+
+def paint(args: argparse.Namespace) -> None:
+    """Write the label images of a detector."""
+    names = args.classes or load_dataset("voc2007").class_names
+    sizes = _sizes(args.images)
+    listed = args.images / "ImageSets" / "Segmentation" / f"{args.image_set}.txt"
+    image_ids = io.read_image_set(listed) if listed.exists() else None
+    if image_ids is not None and args.painting == PAINTINGS[1]:
+        missing = next((name for name in image_ids if name not in sizes), None)
+        if missing is not None:
+            raise InputError("an image is missing", where=str(args.images), got=missing)
+    folders = [args.output / name for name in ("SegmentationClass", "SegmentationObject")]
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    count = 0
+    for one in io.create_segmentations_from_detections(
+        io.find_results(args.detections, names),
+        sizes,
+        class_names=names,
+        painting=args.painting,
+        image_ids=image_ids,
+        confidence=args.confidence,
+    ):
+        for folder, labels in zip(folders, (one.classes, one.instances), strict=True):
+            io.write_label_map(folder / f"{one.image_id}.png", labels)
+        count += 1
+    if not args.quiet:
+        print(f"{count} images painted into {args.output}")
+
+
+def _sizes(folder: Path) -> dict[str, tuple[int, int]]:
+    """Height and width of every image of a development kit."""
+    for name in ("JPEGImages", "SegmentationClass"):
+        paths = sorted((folder / name).glob("*.*")) if (folder / name).is_dir() else []
+        if paths:
+            return {path.stem: io.read_image_size(path) for path in paths}
+    raise InputError(
+        "no images to take sizes from", where=str(folder), remedy="give the folder of the kit"
+    )

@@ -1,0 +1,155 @@
+"""``vocmetrics view``: annotations or detections drawn on the images, as PNG files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_vocmetrics import DetectionAP
+
+from . import io
+from .errors import InputError
+from .protocols import DetectionProtocol, load_dataset, load_protocol
+from .results import VocDetectionResult
+
+FOLDERS = ("JPEGImages", "PNGImages")
+SUFFIXES = (".jpg", ".jpeg", ".png")
+GROUND_TRUTH, DIFFICULT, DETECTION = "green", "yellow", "red"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add = parser.add_argument
+    add("folder", type=Path, help="a folder with Annotations, ImageSets and JPEGImages (VOC)")
+    add("--output", required=True, type=Path, metavar="FOLDER", help="where the PNG files go")
+    add("--detections", metavar="PATH", help="results files, with {class} in place of the class")
+    add("--true-positives", action="store_true", help="of the detections draw these only")
+    add("--protocol", default="voc2012", help="what makes a true positive [voc2012]")
+    add("--image-set", default="test", metavar="NAME", help="list in ImageSets/Main [test]")
+    add("--images", metavar="ID,ID", help="these images of the list only")
+    add("--min-score", type=float, default=float("-inf"), help="leave out lower scores")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Draw and write."""
+    if args.true_positives and not args.detections:
+        raise InputError("needs --detections", where="--true-positives")
+    names = load_dataset("voc2007").class_names
+    files = io.find_results(args.detections, names) if args.detections else {}
+    truth = io.read_voc_ground_truths(args.folder, args.image_set, class_names=names)
+    found = io.read_voc_detections(files, truth).predictions if files else None
+    known = {str(image_id) for image_id in truth.image_ids}
+    chosen = set(args.images.split(",")) if args.images else known
+    unknown = chosen - known
+    if unknown:
+        raise InputError("not in the image set", where="--images", got=sorted(unknown)[0])
+    protocol = load_protocol(args.protocol, DetectionProtocol)
+    args.output.mkdir(parents=True, exist_ok=True)
+    for place, image_id in enumerate(truth.image_ids):
+        if image_id not in chosen:
+            continue
+        target = truth.targets[place]
+        labels = target["labels"].tolist()
+        colors = [DIFFICULT if hard else GROUND_TRUTH for hard in target["difficult"].tolist()]
+        boxes, words = target["boxes"], [names[label] for label in labels]
+        if found is not None:
+            rows = found[place]
+            keep = rows["scores"] >= args.min_score
+            if args.true_positives:
+                keep = keep & true_positives(protocol, rows, target, names)
+            boxes = rows["boxes"][keep]
+            scored = zip(rows["labels"][keep].tolist(), rows["scores"][keep].tolist(), strict=True)
+            words = [f"{names[label]} {score:.3g}" for label, score in scored]
+            colors = [DETECTION] * len(words)
+        drawn = draw(read_image(args.folder, str(image_id)), boxes, words, colors)
+        write_png(args.output / f"{image_id}.png", drawn)
+    sys.stderr.write(f"{len(chosen)} images written to {args.output}\n")
+
+
+def true_positives(
+    protocol: DetectionProtocol,
+    rows: Mapping[str, Tensor],
+    target: Mapping[str, Any],
+    class_names: tuple[str, ...],
+) -> Tensor:
+    """[N] bool: detections of one image that are true positives at the first threshold.
+
+    They are where recall rises along the image's own curve; matching is local to an image.
+
+    Raises:
+        InputError: for a protocol whose result has no curve of single detections.
+    """
+    result = DetectionAP(protocol, class_names=class_names).update([rows], [target]).compute()
+    if not isinstance(result, VocDetectionResult):
+        raise InputError("needs a VOC protocol", where="--protocol", got=protocol.name)
+    right = torch.zeros_like(rows["labels"], dtype=torch.bool)
+    for label, curve in enumerate(result.curves[0]):
+        mine = (rows["labels"] == label).nonzero().squeeze(1)
+        order = torch.argsort(rows["order"][mine], stable=True)
+        ranked = torch.argsort(rows["scores"][mine][order], descending=True, stable=True)
+        before = torch.nn.functional.pad(curve.recall, (1, 0))[:-1]
+        right[mine[order][ranked]] = curve.recall > before
+    return right
+
+
+def read_image(folder: Path, image_id: str) -> Tensor:
+    """[3, H, W] uint8.
+
+    Raises:
+        InputError: if the folder has no such image.
+    """
+    from torchvision.io import ImageReadMode, decode_image  # noqa: PLC0415
+
+    for place in FOLDERS:
+        for suffix in SUFFIXES:
+            path = folder / place / f"{image_id}{suffix}"
+            if path.is_file():
+                try:
+                    image: Tensor = decode_image(str(path), mode=ImageReadMode.RGB)
+                    return image
+                except RuntimeError as error:
+                    reason = str(error).splitlines()[0]
+                    raise InputError(f"not an image ({reason})", where=str(path)) from None
+    raise InputError(
+        "no such image", where=str(folder / FOLDERS[0]), got=f"{image_id}{SUFFIXES[0]}"
+    )
+
+
+def draw(image: Tensor, boxes: Tensor, words: list[str], colors: list[str]) -> Tensor:
+    """Draw VOC boxes, pixels from 1, on an image; what lies outside is cut off.
+
+    Args:
+        image: [3, H, W] uint8.
+        boxes: [N, 4] xmin, ymin, xmax, ymax; inverted ones are left out.
+        words, colors: N each.
+    """
+    from torchvision.utils import draw_bounding_boxes  # noqa: PLC0415
+
+    height, width = image.shape[1:]
+    limits = torch.tensor([width - 1, height - 1, width - 1, height - 1])
+    inside = torch.minimum((boxes - 1).round().clamp(min=0), limits).long()
+    upright = ((boxes[:, 2:] >= boxes[:, :2]).all(dim=1)).nonzero().squeeze(1).tolist()
+    if not upright:
+        return image
+    drawn: Tensor = draw_bounding_boxes(
+        image,
+        inside[upright],
+        labels=[words[row] for row in upright],
+        colors=[colors[row] for row in upright],
+        width=2,
+    )
+    return drawn
+
+
+def write_png(path: Path, image: Tensor) -> None:
+    """Write [3, H, W] uint8."""
+    from torchvision.io import write_png as write  # noqa: PLC0415
+
+    write(image, str(path))

@@ -1,0 +1,1 @@
+"""Bridges to other libraries, each in a module that imports its library."""

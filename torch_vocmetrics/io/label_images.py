@@ -1,0 +1,196 @@
+"""Label images: indexed PNGs of VOC, label ids of Cityscapes, 16-bit maps; Pillow where it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import FileFormatError, InputError
+from .voc import read_image_set
+
+MAX_PIXELS = 2**26
+"""The largest label image that is read unless a larger ``max_pixels`` is given: 8192 x 8192."""
+
+_INDEXED = {"P": np.uint8, "L": np.uint8, "1": np.uint8, "I": np.int32, "I;16": np.uint16}
+_TRUTH = "_gtFine_labelIds"
+
+
+class LabelImagePair(NamedTuple):
+    """Where the true and the predicted label image of one image are."""
+
+    image_id: str
+    ground_truth: Path
+    prediction: Path
+
+
+def voc_colormap(size: int = 256) -> NDArray[np.uint8]:
+    """[size, 3] RGB colours of the labels 0 .. size - 1.
+
+    Bits 0, 1 and 2 of the label become the highest bits of red, green and blue, the next three the
+    second highest, and so on.
+
+    Source: VOCcode/VOClabelcolormap.m (2007-2012, equal text).
+
+    Example:
+        >>> voc_colormap()[[1, 15, 255]].tolist()
+        [[128, 0, 0], [192, 128, 128], [224, 224, 192]]
+    """
+    labels = np.arange(size)[:, None] >> np.arange(3)
+    colors = np.zeros((size, 3), dtype=np.int64)
+    for place in range(8):
+        colors |= ((labels >> (3 * place)) & 1) << (7 - place)
+    return colors.astype(np.uint8)
+
+
+def read_label_map(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Tensor:
+    """[H, W] labels of an indexed, grey or 16-bit image; palettes are passed over.
+
+    Raises:
+        FileFormatError: if it is no image, a colour image, or larger than ``max_pixels``; it is not
+            decoded then.
+        OSError: if there is no such file or it may not be read.
+    """
+    from PIL import Image, UnidentifiedImageError  # noqa: PLC0415
+
+    with Path(path).open("rb") as stream:
+        try:
+            with Image.open(stream) as image:
+                _check_image(path, image.mode, image.size, max_pixels)
+                kind = _INDEXED[image.mode.removesuffix("B").removesuffix("N")]
+                return torch.from_numpy(np.array(image).astype(kind))
+        except UnidentifiedImageError:
+            raise FileFormatError("not an image", where=str(path)) from None
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+            raise FileFormatError(f"too large an image: {error}", where=str(path)) from None
+        except (OSError, SyntaxError, ValueError) as error:
+            raise FileFormatError(f"a damaged image: {error}", where=str(path)) from None
+
+
+def _check_image(path: str | Path, mode: str, size: tuple[int, int], max_pixels: int) -> None:
+    if mode.removesuffix("B").removesuffix("N") not in _INDEXED:
+        raise FileFormatError(
+            "not a label image: its pixels are colours",
+            where=str(path),
+            got=f"mode {mode}",
+            remedy="save labels as an indexed, grey or 16-bit PNG",
+        )
+    if size[0] * size[1] > max_pixels:
+        raise FileFormatError(
+            f"the image is larger than the limit of {max_pixels:,} pixels",
+            where=str(path),
+            got=f"{size[0]} x {size[1]}",
+            remedy="check that it is the right file, or give a larger limit",
+        )
+
+
+def read_image_size(path: str | Path) -> tuple[int, int]:
+    """Height and width of an image, from its header alone.
+
+    Raises:
+        FileFormatError: if it is no image.
+        OSError: if there is no such file or it may not be read.
+    """
+    from PIL import Image, UnidentifiedImageError  # noqa: PLC0415
+
+    with Path(path).open("rb") as stream:
+        try:
+            with Image.open(stream) as image:
+                return image.size[1], image.size[0]
+        except (UnidentifiedImageError, Image.DecompressionBombError) as error:
+            raise FileFormatError(f"not an image: {error}", where=str(path)) from None
+
+
+def write_label_map(path: str | Path, labels: Tensor | NDArray[np.integer]) -> None:
+    """Write [H, W] labels 0 .. 255 as a PNG with VOC's palette, larger ones as a 16-bit PNG.
+
+    Raises:
+        InputError: unless labels are [H, W] integers in 0 .. 65535.
+        OSError: if the file cannot be written.
+    """
+    from PIL import Image  # noqa: PLC0415
+
+    array = labels.cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    whole = np.issubdtype(array.dtype, np.integer)
+    if array.ndim != 2 or not array.size or not whole or array.min() < 0 or array.max() > 65535:
+        raise InputError("labels must be [H, W] integers in 0 .. 65535", where=str(path))
+    if array.max() > 255:
+        Image.fromarray(array.astype(np.uint16)).save(path, format="PNG")
+        return
+    image = Image.fromarray(array.astype(np.uint8), mode=None)
+    image.putpalette(voc_colormap().tobytes())
+    image.save(path, format="PNG")
+
+
+def pair_label_images(
+    ground_truth: str | Path, predictions: str | Path, image_set: str | None = None
+) -> list[LabelImagePair]:
+    """Find the true and the predicted label image of every image.
+
+    Three forms of ``ground_truth`` are known: a development kit, of which ``image_set`` in
+    ``ImageSets/Segmentation`` is taken (truth in ``SegmentationClass``); a folder of Cityscapes,
+    with ``<id>_gtFine_labelIds.png`` at any depth, whose predictions begin with ``<id>``; or any
+    other folder of PNGs, whose predictions have the same names.
+
+    Raises:
+        FileFormatError: naming the image whose prediction is missing or not the only one.
+        OSError: for a folder or image set that does not exist.
+    """
+    truth, found = Path(ground_truth), Path(predictions)
+    for folder in (truth, found):
+        if not folder.is_dir():
+            raise FileFormatError("not a folder", where=str(folder))
+    if (truth / "ImageSets" / "Segmentation").is_dir():
+        listed = truth / "ImageSets" / "Segmentation" / f"{image_set or 'val'}.txt"
+        ids = read_image_set(listed)
+        paths = [truth / "SegmentationClass" / f"{image_id}.png" for image_id in ids]
+    else:
+        paths = sorted(truth.rglob(f"*{_TRUTH}.png")) or sorted(truth.glob("*.png"))
+        ids = tuple(path.stem.removesuffix(_TRUTH) for path in paths)
+    if not paths:
+        raise FileFormatError("no label images", where=str(truth), remedy="give a folder of PNGs")
+    known = sorted(found.rglob("*.png"))
+    by_name = {path.stem: path for path in known}
+    cityscapes = any(path.stem.endswith(_TRUTH) for path in paths)
+    return [
+        LabelImagePair(image_id, path, _prediction(image_id, found, known, by_name, cityscapes))
+        for image_id, path in zip(ids, paths, strict=True)
+    ]
+
+
+def _prediction(
+    image_id: str, folder: Path, known: list[Path], by_name: dict[str, Path], cityscapes: bool
+) -> Path:
+    candidates = [folder / f"{image_id}.png"] if (folder / f"{image_id}.png").exists() else []
+    if not candidates and cityscapes:
+        candidates = [path for path in known if path.name.startswith(image_id)]
+    elif not candidates and image_id in by_name:
+        candidates = [by_name[image_id]]
+    if len(candidates) != 1:
+        raise FileFormatError(
+            f"image {image_id} has {len(candidates) or 'no'} predicted label images",
+            where=str(folder),
+            remedy=f"save its prediction as {image_id}.png",
+        )
+    return candidates[0]
+
+
+def read_label_pairs(
+    pairs: Sequence[LabelImagePair], *, max_pixels: int = MAX_PIXELS
+) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Image id, predicted and true labels [H, W] of one image after the other.
+
+    Raises:
+        FileFormatError: naming the file that cannot be understood.
+    """
+    for pair in pairs:
+        yield (
+            pair.image_id,
+            read_label_map(pair.prediction, max_pixels=max_pixels),
+            read_label_map(pair.ground_truth, max_pixels=max_pixels),
+        )

@@ -1,0 +1,266 @@
+"""Person layouts as packed rows: layouts or persons of many images, and the parts of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from .errors import InputError
+from .faults import UNKNOWN_LABEL, explain, first_fault
+from .inputs import check_keys, image_ids_of, work_device
+from .packing import FLAG, FLOATING, INTEGERS, ImageList, PackedRows, Rows, Side
+from .protocols import LayoutProtocol
+from .ragged import Detections, GroundTruths, image_of_row
+from .transfer import from_host, to_device
+
+PART_KEYS = ("part_boxes", "part_labels", "part_counts")
+
+
+@dataclass(frozen=True, eq=False)
+class LayoutRows:
+    """Layouts or persons of B images, N rows with P parts.
+
+    Attributes:
+        counts: rows of each image, known on the host.
+        counts_of_parts: parts of each image, or of all images in one entry.
+        box_format, part_format: of the boxes.
+        boxes: [N, 4] floating point; zeros where persons are given and not detected.
+        object_index: [N] int64; zeros where persons are detected.
+        scores: [N] floating point; zeros for persons.
+        difficult: [N] uint8; zeros for layouts.
+        part_counts: [N] int64.
+        part_boxes: [P, 4] floating point.
+        part_labels: [P] int64, places in the protocol's ``parts``.
+        order: [N] int64 that breaks ties of score in place of the row, or None.
+    """
+
+    counts: tuple[int, ...]
+    counts_of_parts: tuple[int, ...]
+    box_format: str
+    part_format: str
+    boxes: Tensor
+    object_index: Tensor
+    scores: Tensor
+    difficult: Tensor
+    part_counts: Tensor
+    part_boxes: Tensor
+    part_labels: Tensor
+    order: Tensor | None
+
+    def to(self, device: torch.device) -> Self:
+        """The same rows on a device; from the host to CUDA in one copy that does not wait."""
+        columns = [getattr(self, name) for name in TENSORS]
+        moved = to_device(columns + ([] if self.order is None else [self.order]), device)
+        order = None if self.order is None else moved[-1]
+        placed: dict[str, Any] = dict(zip(TENSORS, moved, strict=False))
+        return replace(self, order=order, **placed)
+
+    @classmethod
+    def cat(cls, parts: Sequence[Self]) -> Self:
+        """One after the other; all parts with rows must have ``order`` or none."""
+        orders = [part.order for part in parts if part.order is not None]
+        return cls(
+            counts=tuple(count for part in parts for count in part.counts),
+            counts_of_parts=tuple(count for part in parts for count in part.counts_of_parts),
+            box_format=parts[0].box_format,
+            part_format=parts[0].part_format,
+            order=torch.cat(orders) if orders else None,
+            **{name: torch.cat([getattr(part, name) for part in parts]) for name in TENSORS},
+        )
+
+
+TENSORS = (
+    "boxes", "object_index", "scores", "difficult", "part_counts", "part_boxes", "part_labels",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class LayoutBatch:
+    """Packed images as they came, on one device; ``image_ids`` as in :class:`inputs.Batch`."""
+
+    layouts: LayoutRows
+    persons: LayoutRows
+    image_ids: list[int | str | Tensor] | None
+
+    @property
+    def num_images(self) -> int:
+        """B."""
+        return len(self.layouts.counts)
+
+    @property
+    def detections(self) -> LayoutRows:
+        """The layouts, under the name that they share with detections."""
+        return self.layouts
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """Box formats of all sides; batches of the same ones can be matched together."""
+        sides = (self.layouts, self.persons)
+        return tuple(name for side in sides for name in (side.box_format, side.part_format))
+
+
+def pack_layouts(
+    layouts: Sequence[Rows] | Rows,
+    persons: Sequence[Rows] | Rows,
+    protocol: LayoutProtocol,
+    device: torch.device | None,
+) -> LayoutBatch:
+    """Check keys, shapes and types of a batch and pack it; waits for no device.
+
+    Args:
+        layouts, persons: see ``LayoutAP.update``.
+        protocol: says whether rows have boxes or object indices, and how many parts there are.
+        device: where the rows go; None for the device of the first layouts.
+
+    Raises:
+        InputError: naming image, key and remedy.
+    """
+    place = "boxes" if protocol.persons == "detected" else "object_index"
+    found = _read(layouts, "layout", (place, "scores", *PART_KEYS), ("order",))
+    true = _read(persons, "person", (place, *PART_KEYS), ("difficult", "image_id"))
+    if len(found[0].counts) != len(true[0].counts):
+        raise InputError(
+            "layouts and persons must have one entry per image each",
+            got=f"{len(found[0].counts)} and {len(true[0].counts)}",
+        )
+    estimates = _rows(*found, place, len(protocol.parts), "scores")
+    people = _rows(*true, place, len(protocol.parts), None)
+    work = work_device(device or estimates.boxes.device)
+    return LayoutBatch(estimates.to(work), people.to(work), image_ids_of(true[0]))
+
+
+def _read(
+    images: Sequence[Rows] | Rows, name: str, required: tuple[str, ...], maybe: tuple[str, ...]
+) -> tuple[Side, Side]:
+    """Rows and parts of one side, in whichever form they came."""
+    if isinstance(images, Mapping):
+        check_keys(images, (*required, *maybe), required, f"{name}s")
+        whole = {"boxes": images["part_boxes"], "labels": images["part_labels"]}
+        whole["counts"] = [len(whole["labels"])]
+        rows = PackedRows(_with_boxes(images), name, "xyxy")
+        return rows, PackedRows(whole, f"part of {name}", "xyxy")
+    if not isinstance(images, Sequence):
+        raise InputError(
+            "must be a list with one dict per image, or a dict of packed tensors",
+            where=f"{name}s",
+            got=type(images).__name__,
+        )
+    for image, entry in enumerate(images):
+        if not isinstance(entry, Mapping):
+            raise InputError("must be a dict", where=f"{name}s[{image}]", got=type(entry).__name__)
+        check_keys(entry, (*required, *maybe), required, f"{name} {image}")
+    parts = [{"boxes": one["part_boxes"], "labels": one["part_labels"]} for one in images]
+    return (
+        ImageList([_with_boxes(one) for one in images], name, "xyxy"),
+        ImageList(parts, f"parts of {name}", "xyxy"),
+    )
+
+
+def _with_boxes(rows: Rows) -> Rows:
+    """Rows that have boxes; where persons are given, zeros say how many rows there are."""
+    if "boxes" in rows:
+        return rows
+    index = rows["object_index"]
+    device = index.device if isinstance(index, Tensor) else "cpu"
+    return {**rows, "boxes": torch.zeros((len(index), 4), device=device)}
+
+
+def _rows(side: Side, parts: Side, place: str, num_parts: int, scores: str | None) -> LayoutRows:
+    none = torch.zeros(len(side.boxes), dtype=torch.int64, device=side.boxes.device)
+    order = None
+    if sum(side.counts) and "order" in side:
+        if not side.complete("order"):
+            raise InputError(
+                "key 'order' is given for some images only", remedy="give it in all or in none"
+            )
+        order = side.column("order", INTEGERS, missing=0)
+    labels = parts.column("labels", INTEGERS)
+    known = (labels >= 0) & (labels < num_parts)
+    difficult = "difficult" in side and scores is None
+    return LayoutRows(
+        counts=side.counts,
+        counts_of_parts=parts.counts,
+        box_format=side.box_format,
+        part_format=parts.box_format,
+        boxes=side.boxes,
+        object_index=none if place == "boxes" else side.column(place, INTEGERS),
+        scores=torch.zeros_like(none, dtype=torch.float32)
+        if scores is None
+        else side.column(scores, FLOATING),
+        difficult=side.column("difficult", FLAG, missing=0) if difficult else none.to(torch.uint8),
+        part_counts=side.column("part_counts", INTEGERS),
+        part_boxes=parts.boxes,
+        part_labels=torch.where(known, labels, labels + UNKNOWN_LABEL),
+        order=order,
+    )
+
+
+def layout_fault(
+    batch: LayoutBatch, protocol: LayoutProtocol, images_before: int = 0
+) -> InputError | None:
+    """The error that the values of a batch deserve, or None; reads the device."""
+    inverted = protocol.inverted_boxes == "accept"
+    given = protocol.persons == "given"
+    for name, rows in (("layout", batch.layouts), ("person", batch.persons)):
+        where = (batch.image_ids, images_before)
+        error = _count_fault(rows, name, images_before) or (
+            _repeat_fault(rows, images_before) if given and name == "person" else None
+        )
+        labels = torch.zeros_like(rows.part_counts)
+        whole = Detections(rows.counts, rows.boxes, rows.scores, labels, None, rows.box_format)
+        parts = GroundTruths(
+            rows.counts_of_parts,
+            rows.part_boxes,
+            rows.part_labels,
+            torch.zeros_like(rows.part_labels, dtype=torch.uint8),
+            torch.full_like(rows.part_labels, torch.nan, dtype=torch.float64),
+            rows.part_format,
+        )
+        for kind, side in ((name, whole), (f"parts of {name}", parts)):
+            fault = first_fault(side, inverted_boxes=inverted)
+            ids = where[0] if len(side.counts) == len(batch.layouts.counts) else None
+            error = error or explain(fault, side, kind, ids, images_before)
+        if error is not None:
+            return error
+    return None
+
+
+def _count_fault(rows: LayoutRows, name: str, images_before: int) -> InputError | None:
+    """Counts of parts are not negative and add up to the parts of each image."""
+    counts, device = rows.part_counts, rows.part_counts.device
+    per_image = len(rows.counts_of_parts) == len(rows.counts)
+    groups = rows.counts if per_image else (counts.shape[0],)
+    image = image_of_row(groups, device)
+    expected = from_host(rows.counts_of_parts, torch.int64, device)
+    wrong = torch.zeros_like(expected).index_add(0, image, counts) != expected
+    wrong = wrong | (torch.zeros_like(expected).index_add(0, image, (counts < 0).long()) > 0)
+    if not bool(wrong.any()):
+        return None
+    first = int(wrong.long().argmax())
+    return InputError(
+        "part_counts must be whole numbers from 0 that add up to the parts",
+        where=f"{name} {images_before + first}" if per_image else f"{name}s",
+        got=f"{counts[image == first].tolist()[:20]} beside {int(expected[first])} parts",
+    )
+
+
+def _repeat_fault(rows: LayoutRows, images_before: int) -> InputError | None:
+    """Given persons of an image have distinct object indices."""
+    index = rows.object_index
+    image = image_of_row(rows.counts, index.device)
+    by_index = torch.argsort(index, stable=True)
+    by_index = by_index[torch.argsort(image[by_index], stable=True)]
+    image, index = image[by_index], index[by_index]
+    twice = (image[1:] == image[:-1]) & (index[1:] == index[:-1])
+    if not bool(twice.any()):
+        return None
+    first = int(twice.long().argmax())
+    return InputError(
+        "a person comes twice",
+        where=f"person {images_before + int(image[first])}, key 'object_index'",
+        got=int(index[first]),
+    )

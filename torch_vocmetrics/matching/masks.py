@@ -1,0 +1,144 @@
+"""Overlaps of candidate pairs by their masks, and matching by them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..image_masks import BitMasks, ImageMasks, RleMasks
+from ..ops import rle
+from ..ops.boxes import intersection_over_area, intersection_over_union
+from ..ops.masks import common_pixels, extents
+from ..transfer import from_host
+from .fused import Matchable, Rules, match_pairs
+from .pairs import Pairs, candidate_pairs
+
+
+Masks = Sequence[ImageMasks]
+
+
+class Overlaps(NamedTuple):
+    """Candidate pairs, in the order of :func:`candidate_pairs`, and their overlap [P] float64."""
+
+    pairs: Pairs
+    overlap: Tensor
+
+
+def mask_overlaps(
+    detection_group: Tensor,
+    object_group: Tensor,
+    row: Tensor,
+    present: Tensor,
+    masks: tuple[Masks, Masks],
+    starts: tuple[Tensor, Tensor],
+    over_area: Tensor,
+) -> Overlaps:
+    """Pairs whose masks may meet: pixels of both over pixels of either, or over the detection's.
+
+    Args:
+        detection_group, object_group: [N] rising and [M]; groups of one image follow each other.
+        row: [N] int64, place in which each detection came.
+        present: [N] bool, detections that exist at all.
+        masks: of detections and of objects, by image.
+        starts: [I + 1] each, the rows of each image.
+        over_area: [M] bool, objects whose overlap is over the detection's area.
+
+    The device is read for the sizes of the work.
+    """
+    pairs = candidate_pairs(detection_group, object_group)
+    wanted = present.index_select(0, pairs.detection)
+    i = row.index_select(0, pairs.detection)
+    if row.device.type != "cpu":  # on the host the counting itself looks at the extents
+        wanted = wanted & _touching(Pairs(i, pairs.ground_truth), masks)
+    chosen = wanted.nonzero().squeeze(1)
+    pairs = Pairs(*(column.index_select(0, chosen) for column in pairs))
+    i, j = i.index_select(0, chosen), pairs.ground_truth
+    images = torch.arange(len(masks[0]) + 1, device=i.device)
+    bounds = torch.searchsorted(torch.bucketize(i, starts[0], right=True) - 1, images).tolist()
+    first, second = (column.tolist() for column in starts)
+    found = [torch.zeros(0, dtype=torch.float64, device=i.device)]
+    for image, (start, end) in enumerate(pairwise(bounds)):
+        if start < end:
+            part = slice(start, end)
+            rows, others = i[part] - first[image], j[part] - second[image]
+            crowd = over_area.index_select(0, j[part])
+            found.append(_overlaps(masks[0][image], masks[1][image], rows, others, crowd))
+    return Overlaps(pairs, torch.cat(found))
+
+
+def match_by_masks(rows: Matchable, rules: Rules, overlaps: Overlaps) -> tuple[Tensor, Tensor]:
+    """:func:`fused.match_word` with overlaps of masks, on the host; results on the device."""
+    device = rows.group.device
+    pairs = Pairs(*(column.cpu() for column in overlaps.pairs))
+    host = Matchable(*(column.cpu() for column in rows))
+    overlap = overlaps.overlap.cpu()
+    positive, ignored = match_pairs(host, rules, pairs, overlap, overlap)
+    return positive.to(device), ignored.to(device)
+
+
+def _overlaps(first: ImageMasks, second: ImageMasks, i: Tensor, j: Tensor, crowd: Tensor) -> Tensor:
+    """[P] float64 of the pairs of one image."""
+    if isinstance(first, BitMasks) and isinstance(second, BitMasks):
+        common = common_pixels(first.words, second.words, i, j).to(torch.float64)
+        area = first.areas.index_select(0, i).to(torch.float64)
+        other = second.areas.index_select(0, j).to(torch.float64)
+        return torch.where(
+            crowd,
+            intersection_over_area(common, area),
+            intersection_over_union(common, area, other),
+        )
+    assert isinstance(first, RleMasks)
+    assert isinstance(second, RleMasks)
+    return _run_length_overlaps(first, second, i, j, crowd)
+
+
+def _run_length_overlaps(
+    first: RleMasks, second: RleMasks, i: Tensor, j: Tensor, crowd: Tensor
+) -> Tensor:
+    """Pairs come by detection, and detections of one class have the same objects, in a run."""
+    device = i.device
+    groups: dict[tuple[int, ...], list[int]] = {}
+    places: dict[int, list[int]] = {}
+    flags = dict(zip(j.tolist(), crowd.tolist(), strict=True))
+    for place, row in enumerate(i.tolist()):
+        places.setdefault(row, []).append(place)
+    others = j.tolist()
+    for row, mine in places.items():
+        groups.setdefault(tuple(others[place] for place in mine), []).append(row)
+    overlap = torch.zeros(len(others), dtype=torch.float64, device="cpu")
+    for objects, rows in groups.items():
+        values = rle.overlaps(
+            [first.rles[row] for row in rows],
+            [second.rles[row] for row in objects],
+            [flags[row] for row in objects],
+        )
+        where = torch.tensor([places[row] for row in rows], device="cpu")
+        overlap[where.flatten()] = values.flatten()
+    return overlap.to(device)
+
+
+def _touching(pairs: Pairs, masks: tuple[Masks, Masks]) -> Tensor:
+    """[P] bool: the rectangles that the masks themselves fill overlap; run lengths always do."""
+    device = pairs.detection.device
+    first, second = (
+        _extents(side, device).index_select(0, rows)
+        for side, rows in zip(masks, pairs, strict=True)
+    )
+    starts = torch.maximum(first[:, 0::2], second[:, 0::2])
+    ends = torch.minimum(first[:, 1::2], second[:, 1::2])
+    return (starts < ends).all(1)
+
+
+def _extents(masks: Masks, device: torch.device) -> Tensor:
+    """[N, 4] int64: rows and word columns that the masks of all images fill."""
+    unbounded = from_host([0, 2**40, 0, 2**40], torch.int64, device).unsqueeze(0)
+    parts = [
+        extents(one.words) if isinstance(one, BitMasks) else unbounded.expand(len(one), 4)
+        for one in masks
+        if len(one)
+    ]
+    return torch.cat([unbounded[:0], *parts])

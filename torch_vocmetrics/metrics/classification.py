@@ -1,0 +1,221 @@
+"""Classification of images by average precision, and of actions: PASCAL VOC of every year.
+
+Images are ranked by their score for a class. Scores need no scale: -inf stands for no score and
+NaN ranks after it, as in the kit. Differences to the official tools, each with its effect:
+
+* the mean over classes is ours (the development kit has none): over classes with positives;
+* plain average precision and the ROC curve are given whatever the protocol publishes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from ..errors import InputError, StateError, VocMetricsWarning
+from ..protocols import ClassificationProtocol, load_protocol, protocol_title
+from ..results import ClassificationResult
+from ..score_table import (
+    ScoreTable,
+    kind_of_class_ids,
+    read_class_ids,
+    read_scores,
+    wrong_target,
+)
+from ..voc_summaries import classification_result
+from .base import Metric, refuse_other_rules, refuse_unsynced
+from .recorded import class_names_of
+
+STATE_SCHEMA = 1
+
+
+class ClassificationAP(Metric):
+    """Average precision of image or action classification, over any number of batches.
+
+    Args:
+        protocol: ``"voc2007"``, ``"voc2006"`` (area of the ROC curve), ``"action/voc2012"``, the
+            path of a protocol file, or a :class:`ClassificationProtocol`.
+        num_classes, class_names: how many classes there are, or their names.
+
+    Raises:
+        ProtocolError: if the protocol is unknown (with the near names) or faulty.
+        InputError: if the classes do not agree.
+
+    Source: the protocol's file names the official code behind each rule.
+
+    Example:
+        >>> metric = ClassificationAP("voc2012", class_names=["cat", "dog"])
+        >>> scores = [[0.9, 0.2], [0.8, 0.7], [0.1, 0.6]]
+        >>> result = metric.update(scores, [[1, -1], [-1, 1], [1, 0]]).compute()
+        >>> [round(value, 4) for value in result.average_precision.tolist()]
+        [0.8333, 1.0]
+    """
+
+    def __init__(
+        self,
+        protocol: str | Path | ClassificationProtocol,
+        *,
+        num_classes: int | None = None,
+        class_names: Sequence[str] | None = None,
+    ) -> None:
+        if not isinstance(protocol, ClassificationProtocol):
+            protocol = load_protocol(protocol, ClassificationProtocol)
+        self.protocol = protocol
+        self.class_names = class_names_of(num_classes, class_names, None)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._device: torch.device | None = None
+        self._parts: list[ScoreTable] = []
+        self._flags: list[torch.Tensor] = []
+        self._updated = False
+
+    @torch.no_grad()
+    def update(self, scores: Any, targets: Any, image_ids: Any = None) -> Self:
+        """Add a batch of images, or of (image, object) pairs.
+
+        Args:
+            scores: [B, K] of any real type; -inf for none, NaN ranks last, +inf first.
+            targets: [B, K] integers: 1 where the class is there, -1 where not, 0 where only
+                difficult objects of it are: such images are neither.
+            image_ids: B ids (int, str, or (image, object) pairs), or none in all batches. Their
+                order breaks ties of score, so give the place in the image set to follow the kit;
+                without ids the order of arrival does. Of several copies the first counts.
+
+        Work happens on the device of the first scores. Targets are checked at once on the CPU; on
+        other devices by ``compute``, so that ``update`` need not wait.
+
+        Raises:
+            InputError: naming row, class and remedy; the state is then as it was.
+        """
+        values, truth, wrong = read_scores(scores, targets, len(self.class_names), self._device)
+        ids = read_class_ids(image_ids, values.shape[0])
+        kinds = {kind_of_class_ids(part.image_ids) for part in self._parts if part.num_images}
+        if values.shape[0] and kinds and kinds != {kind_of_class_ids(ids)}:
+            raise InputError(
+                "image ids must be of one kind in all batches",
+                where="image_ids",
+                got=f"{kind_of_class_ids(ids)} after {kinds.pop()}",
+            )
+        if wrong.device.type != "cpu":
+            self._flags.append(wrong)
+        elif bool(wrong):
+            raise wrong_target(targets)
+        self._updated = True
+        if values.shape[0]:
+            self._device = values.device
+            self._parts.append(ScoreTable(ids, values, truth))
+        return self
+
+    @torch.no_grad()
+    def compute(self, *, sync: bool = True) -> ClassificationResult:
+        """A collective in a process group: the result over everything since ``reset``.
+
+        Args:
+            sync: False for this rank's own images.
+
+        Raises:
+            StateError: in a process group of several ranks unless ``sync=False``; if an image came
+                twice with different targets.
+            InputError: if targets on a device broke the rules; until ``reset``.
+        """
+        refuse_unsynced(sync)
+        table = self._table()
+        if not self._updated:
+            warnings.warn(
+                "compute() came before update(): numbers are NaN and counts 0",
+                VocMetricsWarning,
+                stacklevel=2,
+            )
+        scores, targets = table.without_repeats().in_order().ranked()
+        return classification_result(self.protocol, scores, targets, self.class_names)
+
+    def reset(self) -> Self:
+        """Forget everything, device included."""
+        self._clear()
+        return self
+
+    def merge(self, *others: Self) -> Self:
+        """Add what other metrics of the same protocol and classes have seen.
+
+        The images of ``others`` come after one's own. They keep their state.
+
+        Raises:
+            StateError: if protocols or classes differ, or only some have image ids.
+        """
+        for other in others:
+            refuse_other_rules(self._identity(), other._identity(), "merge")
+        device = next((m._device for m in (self, *others) if m._device), None)
+        tables = [metric._table() for metric in (self, *others)]
+        merged = ScoreTable.cat([part.to(device or part.scores.device) for part in tables])
+        self._replace(merged, device, any(metric._updated for metric in (self, *others)))
+        return self
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state as numbers, text and tensors, fit for ``torch.save`` with ``weights_only``."""
+        table = self._table()
+        return self._identity() | {
+            "updated": self._updated,
+            "image_ids": None if table.image_ids is None else list(table.image_ids),
+            "scores": table.scores,
+            "targets": table.targets,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> Self:
+        """Replace the state by one of the same protocol and classes.
+
+        Raises:
+            StateError: if it is of other rules, or damaged; the state is then as it was.
+        """
+        refuse_other_rules(self._identity(), state, "load_state_dict")
+        try:
+            ids = read_class_ids(state["image_ids"], state["scores"].shape[0])
+            table = ScoreTable(ids, state["scores"], state["targets"])
+            table.check(len(self.class_names))
+            updated = bool(state["updated"])
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise StateError(f"the state is damaged: {error!r}", where="load_state_dict") from None
+        self._replace(table, table.scores.device if table.num_images else None, updated)
+        return self
+
+    @torch.no_grad()
+    def to(self, device: torch.device | str) -> Self:
+        """Move the state and all later work to a device."""
+        target = torch.device(device)
+        self._replace(self._table().to(target), target, self._updated)
+        return self
+
+    def __repr__(self) -> str:
+        title = protocol_title(self.protocol)
+        return f"{type(self).__name__}({title}; {len(self.class_names)} classes)"
+
+    def _table(self) -> ScoreTable:
+        """All images so far in one table.
+
+        Raises:
+            InputError: if targets flagged on a device broke the rules; until ``reset``.
+        """
+        if self._flags:
+            if bool(torch.stack(self._flags).any()):
+                raise InputError("targets must be 1, -1 or 0", where="targets of an earlier update")
+            self._flags = []
+        empty = ScoreTable.empty(len(self.class_names))
+        self._parts = [ScoreTable.cat(self._parts) if self._parts else empty]
+        return self._parts[0]
+
+    def _replace(self, table: ScoreTable, device: torch.device | None, updated: bool) -> None:
+        self._clear()
+        self._parts, self._device, self._updated = [table], device, updated
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "schema": STATE_SCHEMA,
+            "metric": type(self).__name__,
+            "protocols": [self.protocol.name],
+            "fingerprints": [self.protocol.fingerprint],
+            "class_names": list(self.class_names),
+        }

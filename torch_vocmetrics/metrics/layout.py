@@ -1,0 +1,161 @@
+"""Average precision of person layout: PASCAL VOC of every year.
+
+A layout is an estimate of a person's head, hands and feet. Boxes are pixels, the last one included.
+Until 2009 whole layouts are right or wrong, from 2010 on parts are; in 2007 persons are detected as
+well, afterwards they are given. Differences to the official tools, each with its effect:
+
+* the mean over part types is ours (the development kit has none): over types with true parts;
+* parts of a type that the protocol does not know are an error, where the kit counts them as wrong;
+* confidences must be finite, also in 2008 and 2009, whose code reads but never uses them.
+
+As in the official code, a layout of exactly one part is never right in 2007 to 2009.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self, cast
+
+import torch
+
+from ..errors import InputError
+from ..inputs import read_image_ids
+from ..layouts import LayoutBatch, LayoutRows, layout_fault, pack_layouts
+from ..matching.lanes import Lanes
+from ..matching.layout import match_layouts
+from ..packing import Rows
+from ..protocols import LayoutProtocol, load_protocol, protocol_title
+from ..ranking import rank
+from ..records import MatchRecords
+from ..results import LayoutResult
+from ..voc_summaries import layout_result
+from .base import refuse_unsynced
+from .recorded import CHUNK_ROWS, RecordMetric
+
+_LANE = Lanes(1, 1)
+
+
+class LayoutAP(RecordMetric):
+    """Average precision of person layouts, over any number of batches.
+
+    Args:
+        protocol: ``"voc2007"`` to ``"voc2012"``, ``"voc2009_by_confidence"``, the path of a
+            protocol file, or a :class:`LayoutProtocol`.
+
+    Raises:
+        ProtocolError: if the protocol is unknown (with the near names) or faulty.
+
+    Source: the protocol's file names the official code behind each rule.
+
+    Example:
+        >>> parts = {"part_boxes": [[30, 1, 60, 40], [1, 80, 20, 99], [80, 80, 99, 99]],
+        ...          "part_labels": [0, 1, 1], "part_counts": [3]}
+        >>> layout = parts | {"object_index": [1], "scores": [0.9]}
+        >>> person = parts | {"object_index": [1]}
+        >>> LayoutAP("voc2012").update([layout], [person]).compute().to_dict()
+        {'AP/head': 1.0, 'AP/hand': 1.0, 'AP/foot': 0.0}
+    """
+
+    def __init__(self, protocol: str | Path | LayoutProtocol) -> None:
+        if not isinstance(protocol, LayoutProtocol):
+            protocol = load_protocol(protocol, LayoutProtocol)
+        self.protocol = protocol
+        # The shell asks a protocol for its name and fingerprint only.
+        super().__init__(
+            cast(Any, [protocol]),
+            num_classes=None,
+            class_names=protocol.class_names,
+            label_ids=None,
+            box_format="xyxy",
+        )
+
+    @torch.no_grad()
+    def update(self, layouts: Sequence[Rows] | Rows, persons: Sequence[Rows] | Rows) -> Self:
+        """Add a batch of images.
+
+        Args:
+            layouts: per image a dict of ``boxes`` [N, 4] in pixels (protocols that detect persons)
+                or ``object_index`` [N] (those that give them), ``scores`` [N], ``part_boxes``
+                [P, 4], ``part_labels`` [P] (places in the protocol's ``parts``), ``part_counts``
+                [N]: how many parts each layout has; and maybe ``order`` [N] int64, the place in
+                the results file.
+            persons: per image a dict of ``boxes`` [M, 4] or ``object_index`` [M], ``part_boxes``,
+                ``part_labels``, ``part_counts``, and maybe ``difficult`` [M] and ``image_id``.
+
+        Either may be one dict of packed tensors instead: rows and parts of all images, and
+        ``counts`` [B] on the host: how many rows each image has.
+
+        Work happens on the device of the layouts; persons may be on the CPU. On the CPU values are
+        checked and layouts matched at once; on other devices later, so that ``update`` need not
+        wait.
+
+        Raises:
+            InputError: naming image and row; the state is then as it was. Also where the official
+                code stops: a layout without parts on a person without parts.
+        """
+        batch: Any = pack_layouts(layouts, persons, self.protocol, self._device)
+        self._check_conventions(batch)
+        device = batch.layouts.boxes.device
+        if device.type == "cpu":
+            if (fault := layout_fault(batch, self.protocol)) is not None:
+                raise fault
+            if batch.num_images:
+                self._parts[0].append(self._match_batches([batch]))
+        elif batch.num_images:
+            self._pending.append(batch)
+            self._pending_rows += batch.layouts.part_labels.shape[0]
+        if batch.num_images:
+            self._device = device
+        self._updated = True
+        if self._pending_rows >= CHUNK_ROWS:
+            self._flush()
+        return self
+
+    @torch.no_grad()
+    def compute(self, *, sync: bool = True) -> LayoutResult:
+        """A collective in a process group: the result over everything since ``reset``.
+
+        Args:
+            sync: False for this rank's own images.
+
+        Raises:
+            StateError: in a process group of several ranks unless ``sync=False``; if an image came
+                twice with different persons.
+            InputError: if values on a device broke the rules; until ``reset``.
+        """
+        refuse_unsynced(sync)
+        (records,) = self._unrepeated_records()
+        by_score = self.protocol.walk == "by_confidence"
+        ranking = rank(records, _LANE, len(self.class_names), by_score=by_score)
+        return layout_result(self.protocol, ranking)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({protocol_title(self.protocol)})"
+
+    def _flush(self) -> None:
+        """Check and match what waits on a device, and drop its boxes; a fault stays."""
+        pending: list[Any] = self._pending
+        self._pending, self._pending_rows = [], 0
+        images = sum(part.num_images for part in self._parts[0])
+        for batch in pending:
+            self._fault = self._fault or layout_fault(batch, self.protocol, images)
+            images += batch.num_images
+        for _, group in itertools.groupby(pending, lambda batch: batch.formats):
+            if self._fault is None:
+                try:
+                    self._parts[0].append(self._match_batches(list(group)))
+                except InputError as fault:
+                    self._fault = fault
+
+    def _match_batches(self, batches: Sequence[LayoutBatch]) -> MatchRecords:
+        layouts, persons = (
+            LayoutRows.cat([getattr(batch, side) for batch in batches])
+            for side in ("layouts", "persons")
+        )
+        ids = read_image_ids(cast(Any, batches))
+        return match_layouts(self.protocol, layouts, persons, ids)
+
+    def _words(self, number: int) -> int:  # noqa: ARG002 - one protocol, one lane
+        return _LANE.words

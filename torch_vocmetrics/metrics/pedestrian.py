@@ -1,0 +1,142 @@
+"""Log-average miss rate of pedestrian detection: Caltech, CityPersons, KAIST, CrowdHuman.
+
+Boxes are continuous pixels (width x2 - x1). Differences to the official tools, each with its
+effect:
+
+* undefined is NaN where the CityPersons and KAIST scripts print -1;
+* a subset at which dbEval 3.0.0 stops is NaN and named in a warning, the others stand;
+* an image without objects or detections is taken everywhere, where CrowdHuman's reader fails;
+* CrowdHuman's Jaccard index is summed in the order of image positions; the official order depends
+  on how its processes finish (differences of 1e-16).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..inputs import Batch
+from ..matching.pedestrians import match_pedestrians
+from ..miss_rate_summaries import miss_rate_result
+from ..packing import Rows
+from ..protocols import MissRateProtocol, load_protocol
+from ..ragged import Detections, GroundTruths
+from ..records import Ids, MatchRecords
+from ..results import MissRateResult
+from .base import refuse_unsynced
+from .recorded import RecordMetric
+
+
+class LogAverageMissRate(RecordMetric):
+    """Log-average miss rate of one class, over any number of batches.
+
+    Args:
+        protocol: ``"caltech2012"``, ``"citypersons2017"``, ``"kaist"``, ``"crowdhuman2018"`` or
+            another shipped one, the path of a protocol file, or a :class:`MissRateProtocol`.
+        class_name: how the class is called.
+        label_id: the value of the class in ``labels``.
+        box_format: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``, of predictions and targets.
+
+    Raises:
+        ProtocolError: if the protocol is unknown (with the near names) or faulty.
+        InputError: if the box format is unknown.
+
+    Source: the protocol's file names the official code behind each rule.
+
+    Example:
+        >>> import torch
+        >>> box, none = torch.tensor([[100.0, 100.0, 141.0, 200.0]]), torch.tensor([0])
+        >>> prediction = {"boxes": box, "scores": torch.tensor([0.9]), "labels": none}
+        >>> target = {"boxes": box.repeat(2, 1) + torch.tensor([[0.0], [200.0]]),
+        ...           "labels": torch.tensor([0, 0])}
+        >>> metric = LogAverageMissRate("caltech2012")
+        >>> round(metric.update([prediction], [target]).compute().headline, 6)
+        0.5
+    """
+
+    def __init__(
+        self,
+        protocol: str | Path | MissRateProtocol,
+        *,
+        class_name: str = "person",
+        label_id: int = 0,
+        box_format: str = "xyxy",
+    ) -> None:
+        if not isinstance(protocol, MissRateProtocol):
+            protocol = load_protocol(protocol, MissRateProtocol)
+        self.protocol = protocol
+        super().__init__(
+            [protocol],
+            num_classes=1,
+            class_names=[class_name],
+            label_ids=None if label_id == 0 else [label_id],
+            box_format=box_format,
+        )
+
+    def update(self, predictions: Sequence[Rows] | Rows, targets: Sequence[Rows] | Rows) -> Self:
+        """Add a batch of images, empty ones too: every image counts.
+
+        Args:
+            predictions: per image a dict of ``boxes`` [N, 4] in pixels, ``scores`` [N], ``labels``
+                [N], and maybe ``order`` [N] int64, which breaks ties of score.
+            targets: per image a dict of ``boxes`` [M, 4], ``labels`` [M], and maybe ``ignore`` [M]
+                (regions, and objects of other labels), ``visible_boxes`` [M, 4] or ``visibility``
+                [M] (a fraction; without either nothing is hidden), ``occlusion`` [M] levels,
+                ``image_id`` (int or str), ``image_size`` (height, width), which protocols that clip
+                boxes need.
+
+        Either may be one dict of packed tensors instead, as for
+        :meth:`DetectionAP.update <torch_vocmetrics.DetectionAP.update>`.
+
+        Raises:
+            InputError: naming image, key and remedy; the state is then as it was.
+        """
+        return super().update(predictions, targets)
+
+    @torch.no_grad()
+    def compute(self, *, sync: bool = True) -> MissRateResult:
+        """A collective in a process group: the result over everything since ``reset``.
+
+        Args:
+            sync: False for this rank's own images.
+
+        Returns:
+            The result; :class:`CrowdMissRateResult` under CrowdHuman's protocol.
+
+        Raises:
+            StateError: in a process group of several ranks unless ``sync=False``; if an image came
+                twice with different ground truth.
+            InputError: if values on a device broke the rules; until ``reset``.
+        """
+        refuse_unsynced(sync)
+        return miss_rate_result(self.protocol, self._unrepeated_records()[0])
+
+    def _match_chunk(
+        self,
+        protocol: Any,
+        detections: Detections,
+        ground_truths: GroundTruths,
+        image_ids: Ids | None,
+        image_sizes: Tensor,
+    ) -> MatchRecords:
+        return match_pedestrians(
+            protocol,
+            detections,
+            ground_truths,
+            image_ids=image_ids,
+            image_sizes=image_sizes,
+        )
+
+    def _check_conventions(self, batch: Batch) -> None:
+        super()._check_conventions(batch)
+        if self.protocol.clipping == "image" and batch.num_images and batch.image_sizes is None:
+            raise InputError(
+                "boxes are clipped to the image, whose size is missing",
+                where="targets, key 'image_size'",
+                remedy="give (height, width) in every target",
+            )

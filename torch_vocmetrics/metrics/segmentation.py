@@ -1,0 +1,349 @@
+"""Mean intersection over union of semantic segmentation: PASCAL VOC of every year, Cityscapes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError, StateError, VocMetricsWarning
+from ..label_maps import LabelRules, count, explain, read_maps
+from ..pixel_counts import PixelCounts
+from ..pixel_summaries import segmentation_result
+from ..protocols import SegmentationProtocol, load_dataset, load_protocol, protocol_title
+from ..records import Ids
+from ..results import SegmentationResult
+from .base import Metric, refuse_unsynced
+
+CHUNK_CELLS = 2**22
+"""Dense counts become sparse when so many cells are open: 32 MiB."""
+
+STATE_SCHEMA = 1
+
+
+class MeanIoU(Metric):
+    """Pixel counts of label maps over any number of batches, and the measures made of them.
+
+    Counts are summed over the data set before anything is divided: a mean over images is another
+    number. Without classes, those of the protocol's data set are taken: 21 with background for VOC.
+
+    Args:
+        protocol: ``"voc2012"``, ``"voc2012_present_classes"``, ``"cityscapes"``, the path of a
+            protocol file, or a :class:`SegmentationProtocol`.
+        num_classes, class_names: how many classes there are, background included, or their names.
+        label_ids: the label of each class in label maps; default 0 .. K-1. Channels of logits are
+            in class order.
+
+    Raises:
+        ProtocolError: if the protocol is unknown (with the near names) or faulty.
+        InputError: if the classes do not agree.
+
+    Source: the protocol's file names the official code behind each rule.
+
+    Example:
+        >>> import torch
+        >>> metric = MeanIoU("voc2012", class_names=["background", "cat"])
+        >>> truth = torch.tensor([[[0, 0, 1, 255]]])
+        >>> result = metric.update(torch.tensor([[[0, 1, 1, 0]]]), truth).compute()
+        >>> result.iou.tolist(), result.headline, result.confusion_matrix.tolist()
+        ([0.5, 0.5], 0.5, [[1, 1], [0, 1]])
+    """
+
+    def __init__(
+        self,
+        protocol: str | Path | SegmentationProtocol,
+        *,
+        num_classes: int | None = None,
+        class_names: Sequence[str] | None = None,
+        label_ids: Sequence[int] | None = None,
+    ) -> None:
+        if not isinstance(protocol, SegmentationProtocol):
+            protocol = load_protocol(protocol, SegmentationProtocol)
+        self.protocol = protocol
+        self.class_names, self.label_ids, self._categories = _classes(
+            protocol, num_classes, class_names, label_ids
+        )
+        self._rules = LabelRules.of(
+            self.label_ids,
+            protocol.void_labels,
+            void_predictions=protocol.void_predictions == "miss",
+        )
+        self._clear()
+
+    def _clear(self) -> None:
+        self._device: torch.device | None = None
+        self._tables = self._rules
+        self._dense: list[Tensor] = []
+        self._ids: list[int | str | Tensor] = []
+        self._flags: list[tuple[Tensor, int]] = []
+        self._images = 0
+        self._parts: list[PixelCounts] = []
+        self._fault: InputError | None = None
+        self._updated = False
+
+    @property
+    def _cells(self) -> int:
+        return len(self.class_names) * (len(self.class_names) + 1)
+
+    @torch.no_grad()
+    def update(
+        self, predictions: Any, targets: Any, image_ids: Sequence[int | str] | Tensor | None = None
+    ) -> Self:
+        """Add a batch of images.
+
+        Args:
+            predictions: [B, H, W] labels of any integer type; or [B, K, H, W] logits or
+                probabilities, of which the largest counts (the first among equals); or a list of
+                one [H, W] or [K, H, W] an image, for images of different sizes.
+            targets: [B, H, W] labels, or a list of [H, W]; void labels count nowhere.
+            image_ids: B ids, int or str, or none in all batches. Of several copies of an image the
+                first counts.
+
+        Work happens on the device of the first predictions; targets may be on the CPU. Labels are
+        checked at once on the CPU; on other devices by ``compute``, so that ``update`` need not
+        wait.
+
+        Raises:
+            InputError: naming image, pixel and remedy; the state is then as it was.
+        """
+        batch = read_maps(predictions, targets, len(self.class_names), self._device)
+        ids = _image_ids(image_ids, batch.num_images)
+        self._check_ids(ids, batch.num_images)
+        if not batch.num_images:
+            self._updated = True
+            return self
+        device = batch.stacks[0][1].device
+        tables = self._tables if device == self._device else self._rules.to(device)
+        dense, fault = count(batch, tables)
+        if device.type == "cpu" and (error := explain(fault, batch, tables, ids)) is not None:
+            raise error
+        self._device, self._tables, self._updated = device, tables, True
+        if device.type != "cpu":
+            self._flags.append((fault, self._images))
+        self._dense.append(dense)
+        self._ids += ids or []
+        self._images += batch.num_images
+        if sum(part.numel() for part in self._dense) >= CHUNK_CELLS:
+            self._flush()
+        return self
+
+    @torch.no_grad()
+    def compute(self, *, sync: bool = True) -> SegmentationResult:
+        """A collective in a process group: the result over everything since ``reset``.
+
+        Args:
+            sync: False for this rank's own images.
+
+        Raises:
+            StateError: in a process group of several ranks unless ``sync=False``; if an image came
+                twice with different ground truth.
+            InputError: if labels on a device broke the rules; until ``reset``.
+        """
+        refuse_unsynced(sync)
+        counts = self._counts()
+        if not self._updated:
+            warnings.warn(
+                "compute() came before update(): numbers are NaN and counts 0",
+                VocMetricsWarning,
+                stacklevel=2,
+            )
+        K = len(self.class_names)
+        counts = counts.without_repeats(K + 1)
+        matrix = counts.total(self._cells).reshape(K, K + 1).cpu().numpy()
+        return segmentation_result(
+            self.protocol, matrix, self.class_names, self._categories, counts.num_images
+        )
+
+    def reset(self) -> Self:
+        """Forget everything, device included."""
+        self._clear()
+        return self
+
+    def merge(self, *others: Self) -> Self:
+        """Add what other metrics of the same protocol and classes have seen.
+
+        The images of ``others`` come after one's own. They keep their state.
+
+        Raises:
+            StateError: if protocols or classes differ, or only some have image ids.
+        """
+        for other in others:
+            self._check_same_rules(other._identity(), "merge")
+        mine = self._counts()
+        theirs = [other._counts() for other in others if other._updated]
+        device = self._device
+        for other in others:
+            device = device or other._device
+        merged = PixelCounts.cat([part.to(device or part.count.device) for part in [mine, *theirs]])
+        self._replace(merged, device, self._updated or bool(theirs))
+        return self
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state as numbers, text and tensors, fit for ``torch.save`` with ``weights_only``."""
+        counts = self._counts()
+        return self._identity() | {
+            "updated": self._updated,
+            "image_ids": None if counts.image_ids is None else list(counts.image_ids),
+            "num_images": counts.num_images,
+            "counts": {name: getattr(counts, name) for name in ("image", "cell", "count")},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> Self:
+        """Replace the state by one of the same protocol and classes.
+
+        Raises:
+            StateError: if it is of other rules, or damaged; the state is then as it was.
+        """
+        self._check_same_rules(state, "load_state_dict")
+        try:
+            ids = state["image_ids"]
+            counts = PixelCounts(
+                None if ids is None else tuple(ids), int(state["num_images"]), **state["counts"]
+            )
+            counts.check(self._cells)
+            updated = bool(state["updated"])
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise StateError(f"the state is damaged: {error!r}", where="load_state_dict") from None
+        self._replace(counts, counts.count.device if updated else None, updated)
+        return self
+
+    @torch.no_grad()
+    def to(self, device: torch.device | str) -> Self:
+        """Move the state and all later work to a device."""
+        target = torch.device(device)
+        self._replace(self._counts().to(target), target, self._updated)
+        return self
+
+    def __repr__(self) -> str:
+        name = protocol_title(self.protocol)
+        return f"{type(self).__name__}({name}; {len(self.class_names)} classes)"
+
+    def _replace(self, counts: PixelCounts, device: torch.device | None, updated: bool) -> None:
+        self._clear()
+        self._parts, self._device, self._updated = [counts], device, updated
+        self._images = counts.num_images
+        if device is not None:
+            self._tables = self._rules.to(device)
+
+    @torch.no_grad()
+    def _counts(self) -> PixelCounts:
+        """All counts so far.
+
+        Raises:
+            InputError: if labels flagged on a device broke the rules; until ``reset``.
+        """
+        self._flush()
+        if self._fault is not None:
+            raise self._fault
+        self._parts = [PixelCounts.cat(self._parts)] if self._parts else [PixelCounts.empty()]
+        return self._parts[0]
+
+    def _flush(self) -> None:
+        """Make the open chunk sparse; may wait for the device."""
+        if not self._dense:
+            return
+        dense, ids, flags = self._dense, self._ids, self._flags
+        self._dense, self._ids, self._flags = [], [], []
+        read = tuple(int(one) if isinstance(one, Tensor) else one for one in ids)
+        first = self._images - sum(part.shape[0] for part in dense)
+        for flag, images_before in flags:
+            part = read[images_before - first :] if read else None
+            error = explain(flag, None, self._rules, part, images_before)
+            self._fault = self._fault or error
+        self._parts.append(PixelCounts.of(torch.cat(dense), read or None))
+
+    def _check_ids(self, ids: list[int | str | Tensor] | None, num_images: int) -> None:
+        """Ids must be given always or never, and be of one kind."""
+        if not self._images or not num_images:
+            return
+        last = self._parts[-1].image_ids if self._parts and not self._dense else self._ids[-1:]
+        if _kind(ids) != _kind(last):
+            raise InputError(
+                "image ids must be of one kind in all batches",
+                where="image_ids",
+                got=f"{_kind(ids)} after {_kind(last)}",
+            )
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "schema": STATE_SCHEMA,
+            "metric": type(self).__name__,
+            "protocol": self.protocol.name,
+            "fingerprint": self.protocol.fingerprint,
+            "class_names": list(self.class_names),
+        }
+
+    def _check_same_rules(self, other: dict[str, Any], where: str) -> None:
+        mine = self._identity()
+        for key in ("schema", "metric", "fingerprint", "class_names"):
+            if not isinstance(other, dict) or other.get(key) != mine[key]:
+                shown = "protocol" if key == "fingerprint" else key
+                raise StateError(
+                    f"the states are of different {shown}: {mine[shown]} here",
+                    where=where,
+                    got=other.get(shown) if isinstance(other, dict) else type(other).__name__,
+                    remedy="give both metrics the same protocol and classes",
+                )
+
+
+def _kind(ids: Sequence[object] | Ids | None) -> str:
+    return "none" if not ids else "str" if isinstance(ids[0], str) else "int"
+
+
+def _image_ids(
+    given: Sequence[int | str] | Tensor | None, num_images: int
+) -> list[int | str | Tensor] | None:
+    """One id an image; those on a device are read later."""
+    if given is None:
+        return None
+    listed: list[Any] = list(given)
+    if isinstance(given, Tensor):
+        listed = given.tolist() if given.device.type == "cpu" else list(given.unbind())
+    ids: list[int | str | Tensor] = []
+    for one in listed:
+        whole = hasattr(one, "__index__") and not isinstance(one, bool | Tensor)
+        if not (isinstance(one, str | Tensor) or whole):
+            raise InputError("must be int or str", where="image_ids", got=repr(one))
+        ids.append(int(one) if whole else one)
+    if len(ids) != num_images or len({isinstance(one, str) for one in ids}) > 1:
+        raise InputError(
+            "must be one id an image, all int or all str",
+            where="image_ids",
+            got=f"{len(ids)} for {num_images} images",
+        )
+    return ids
+
+
+def _classes(
+    protocol: SegmentationProtocol,
+    num_classes: int | None,
+    class_names: Sequence[str] | None,
+    label_ids: Sequence[int] | None,
+) -> tuple[tuple[str, ...], tuple[int, ...], tuple[str, ...]]:
+    """Names, labels and categories: those of the protocol's data set unless something is given."""
+    if isinstance(class_names, str):
+        raise InputError("must be a list of names", where="class_names", got=repr(class_names))
+    sizes = {
+        "num_classes": num_classes,
+        "class_names": None if class_names is None else len(class_names),
+        "label_ids": None if label_ids is None else len(label_ids),
+    }
+    given = {name: size for name, size in sizes.items() if size is not None}
+    dataset = load_dataset(protocol.dataset)
+    K = next(iter(given.values()), len(dataset.class_names))
+    if K < 1 or set(given.values()) - {K}:
+        found = ", ".join(f"{name} of {size}" for name, size in given.items())
+        raise InputError(
+            "num_classes, class_names and label_ids must agree on at least one class", got=found
+        )
+    if not given or (K == len(dataset.class_names) and class_names is None):
+        labels = dataset.label_ids if label_ids is None else tuple(map(int, label_ids))
+        return dataset.class_names, labels, dataset.category_names
+    names = tuple(map(str, range(K)) if class_names is None else class_names)
+    labels = tuple(range(K)) if label_ids is None else tuple(map(int, label_ids))
+    categories = dataset.category_names if names == dataset.class_names else ()
+    return names, labels, categories

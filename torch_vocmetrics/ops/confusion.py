@@ -1,0 +1,117 @@
+"""Counts of label pairs, pixel by pixel, without a look at the values beforehand.
+
+A label is translated to an index by a table. On the CPU pairs of bytes are counted as they are and
+the table is applied to the 65,536 counts; elsewhere every pixel is looked up and counted by
+``scatter_add_``. Nothing depends on data, so nothing waits for a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+BYTES = 256
+PIXELS_AT_ONCE = 2**22
+"""Pixels that are looked up at once, so that 64-bit indices take 32 MiB whatever the images are."""
+
+
+class LabelTable(NamedTuple):
+    """Index of every label, ``unknown`` for all that are not listed.
+
+    Attributes:
+        lowest: the label that the second entry stands for; the first is for all labels below.
+        index: [L] int64; the last entry is for all labels above.
+        size: the number of indices, those of unknown labels included.
+    """
+
+    lowest: int
+    index: Tensor
+    size: int
+
+    @classmethod
+    def of(cls, known: Mapping[int, int], unknown: int) -> LabelTable:
+        """The table that maps ``known`` labels to their index and all others to ``unknown``."""
+        lowest, highest = min(known), max(known)
+        entries = [unknown] * (highest - lowest + 3)
+        for label, index in known.items():
+            entries[label - lowest + 1] = index
+        return cls(lowest, torch.tensor(entries, device="cpu"), max(unknown, *entries) + 1)
+
+    def look_up(self, labels: Tensor) -> Tensor:
+        """Index of each of ``labels``, integers of any type on the device of the table."""
+        if labels.dtype != torch.int64:
+            narrow = labels.dtype in (torch.uint8, torch.int8, torch.int16, torch.uint16, torch.bool)
+            labels = labels.to(torch.int32 if narrow else torch.int64)
+        place = labels.clamp(self.lowest - 1, self.lowest + self.index.shape[0] - 2)
+        place = place - (self.lowest - 1)
+        return self.index.index_select(0, place.reshape(-1)).reshape(labels.shape)
+
+    def of_bytes(self) -> Tensor:
+        """[256] int64: index of the labels 0 .. 255."""
+        return self.look_up(torch.arange(BYTES, device=self.index.device))
+
+    def to(self, device: torch.device) -> LabelTable:
+        """The same table on another device."""
+        return self._replace(index=self.index.to(device))
+
+
+def count_pairs(truth: Tensor, predicted: Tensor, rows: LabelTable, columns: LabelTable) -> Tensor:
+    """How often each pair of indices occurs in each image.
+
+    Args:
+        truth, predicted: [B, H, W] integers, on the device of the tables.
+        rows, columns: tables of R and C indices for ``truth`` and ``predicted``.
+
+    Returns:
+        [B, R, C] int64.
+    """
+    if truth.device.type == "cpu":
+        first, second = as_bytes(truth), as_bytes(predicted)
+        if first is not None and second is not None:
+            return _count_bytes(first, second, rows, columns)
+    counts = torch.zeros(
+        (truth.shape[0], rows.size * columns.size), dtype=torch.int64, device=truth.device
+    )
+    one = torch.ones((1, 1), dtype=torch.int64, device=truth.device)
+    pixels = max(truth[:1].numel(), 1)
+    images = max(PIXELS_AT_ONCE // pixels, 1)
+    for start in range(0, truth.shape[0], images):
+        part = slice(start, start + images)
+        for piece, other in zip(
+            truth[part].flatten(1).split(PIXELS_AT_ONCE, 1),
+            predicted[part].flatten(1).split(PIXELS_AT_ONCE, 1),
+            strict=True,
+        ):
+            cell = rows.look_up(piece) * columns.size + columns.look_up(other)
+            counts[part].scatter_add_(1, cell, one.expand_as(cell))
+    return counts.reshape(-1, rows.size, columns.size)
+
+
+def as_bytes(labels: Tensor) -> Tensor | None:
+    """Integers on the CPU as uint8; None if some do not fit."""
+    if labels.dtype in (torch.uint8, torch.bool):
+        return labels.view(torch.uint8)
+    if labels.numel() == 0:
+        return labels.to(torch.uint8)
+    if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):
+        labels = labels.to(torch.int64)
+    lowest, highest = torch.aminmax(labels)
+    fits = int(lowest) >= 0 and int(highest) < BYTES
+    return labels.to(torch.uint8) if fits else None
+
+
+def _count_bytes(
+    truth: Tensor, predicted: Tensor, rows: LabelTable, columns: LabelTable
+) -> Tensor:
+    row, column = rows.of_bytes(), columns.of_bytes()
+    shape = (truth.shape[0], rows.size, columns.size)
+    counts = torch.zeros(shape, dtype=torch.int64, device="cpu")
+    for image, (first, second) in enumerate(zip(truth, predicted, strict=True)):
+        pair = torch.add(second, first.to(torch.int32), alpha=BYTES).reshape(-1)
+        raw = torch.bincount(pair, minlength=BYTES * BYTES).reshape(BYTES, BYTES)
+        by_row = raw.new_zeros((rows.size, BYTES)).index_add_(0, row, raw)
+        counts[image].index_add_(1, column, by_row)
+    return counts

@@ -1,0 +1,157 @@
+"""Pixel counts per image: the only state of a segmentation metric.
+
+Each row says how many pixels of an image fall into one cell of the confusion matrix; cells without
+pixels have no row. Duplicates, merging and resampling of images work on whole images, as they do
+for match records.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from .errors import StateError, VocMetricsWarning
+from .records import Ids, cat_ids
+
+
+@dataclass(frozen=True, eq=False)
+class PixelCounts:
+    """Counts of I images, rows of an image together, images in the order in which they came.
+
+    Attributes:
+        image_ids: one id an image, all int or all str; None where none were given.
+        num_images: I.
+        image, cell: [N] int32; the cell is ``truth * columns + prediction``.
+        count: [N] int64, above 0.
+    """
+
+    image_ids: Ids | None
+    num_images: int
+    image: Tensor
+    cell: Tensor
+    count: Tensor
+
+    @classmethod
+    def empty(cls) -> Self:
+        """No images at all."""
+        whole = torch.zeros(0, dtype=torch.int32, device="cpu")
+        return cls(None, 0, whole, whole, whole.long())
+
+    @classmethod
+    def of(cls, dense: Tensor, image_ids: Ids | None) -> Self:
+        """From counts [I, cells]; reads the device."""
+        image, cell = dense.nonzero().unbind(1)
+        return cls(
+            image_ids,
+            dense.shape[0],
+            image.to(torch.int32),
+            cell.to(torch.int32),
+            dense[image, cell],
+        )
+
+    def check(self, cells: int) -> None:
+        """Raise ValueError unless the table holds together and has no cell beyond ``cells``."""
+        if not self.image.shape == self.cell.shape == self.count.shape:
+            raise ValueError("columns image, cell, count differ in length")
+        if self.image_ids is not None and len(self.image_ids) != self.num_images:
+            raise ValueError(f"{len(self.image_ids)} image ids for {self.num_images} images")
+        for values, limit in ((self.image, self.num_images), (self.cell, cells)):
+            if values.numel() and not 0 <= int(values.min()) <= int(values.max()) < limit:
+                raise ValueError(f"rows beyond {limit} images or cells")
+
+    @classmethod
+    def cat(cls, parts: Sequence[Self]) -> Self:
+        """One after the other, image rows renumbered.
+
+        Raises:
+            StateError: if some parts have image ids and others have none.
+        """
+        if len(parts) == 1:
+            return parts[0]
+        images, shifted = 0, []
+        for part in parts:
+            shifted.append(part.image + images)
+            images += part.num_images
+        return cls(
+            cat_ids([part.image_ids for part in parts if part.num_images]),
+            images,
+            torch.cat(shifted),
+            torch.cat([part.cell for part in parts]),
+            torch.cat([part.count for part in parts]),
+        )
+
+    def to(self, device: torch.device) -> Self:
+        """The same counts on another device."""
+        columns = {name: getattr(self, name).to(device) for name in ("image", "cell", "count")}
+        return replace(self, **columns)
+
+    def total(self, cells: int) -> Tensor:
+        """[cells] int64: the sum over all images."""
+        none = torch.zeros(cells, dtype=torch.int64, device=self.count.device)
+        return none.index_add(0, self.cell.long(), self.count)
+
+    def of_image(self, row: int) -> dict[int, int]:
+        """Count by cell of one image."""
+        rows = (self.image == row).nonzero().squeeze(1)
+        cells, counts = self.cell.index_select(0, rows), self.count.index_select(0, rows)
+        return dict(zip(cells.tolist(), counts.tolist(), strict=True))
+
+    def without_repeats(self, columns: int) -> Self:
+        """Keep the copy of each image that was met first.
+
+        A distributed sampler pads with repeated images, so copies are normal: one warning counts
+        those dropped and those whose predictions differed.
+
+        Raises:
+            StateError: if the pixels of two copies are differently many of some true class.
+        """
+        ids = self.image_ids
+        if ids is None or len(set(ids)) == len(ids):
+            return self
+        first: dict[object, int] = {}
+        copies = [(row, first[i]) for row, i in enumerate(ids) if first.setdefault(i, row) != row]
+        differing = 0
+        for row, original in copies:
+            copy, kept = self.of_image(row), self.of_image(original)
+            if _of_truth(copy, columns) != _of_truth(kept, columns):
+                raise StateError(
+                    "the same image came with different ground truth",
+                    where=f"image_id {ids[row]!r}",
+                    remedy="was reset() forgotten between two evaluations, or is the id not unique?",
+                )
+            differing += copy != kept
+        warnings.warn(
+            f"{len(copies)} repeated images were dropped (the first copy of each counts); "
+            f"the predictions of {differing} of them differed from the first copy's",
+            VocMetricsWarning,
+            stacklevel=3,
+        )
+        return self._without({row for row, _ in copies})
+
+    def _without(self, dropped: set[int]) -> Self:
+        keep = torch.tensor([row not in dropped for row in range(self.num_images)], device="cpu")
+        keep = keep.to(self.image.device)
+        new_row = torch.cumsum(keep, dim=0, dtype=torch.int32) - 1
+        rows = keep.index_select(0, self.image).nonzero().squeeze(1)
+        ids = self.image_ids or ()
+        return replace(
+            self,
+            image_ids=tuple(i for row, i in enumerate(ids) if row not in dropped),
+            num_images=self.num_images - len(dropped),
+            image=new_row.index_select(0, self.image.index_select(0, rows)),
+            cell=self.cell.index_select(0, rows),
+            count=self.count.index_select(0, rows),
+        )
+
+
+def _of_truth(counts: dict[int, int], columns: int) -> dict[int, int]:
+    """Pixels of each true class."""
+    sums: dict[int, int] = {}
+    for cell, count in counts.items():
+        sums[cell // columns] = sums.get(cell // columns, 0) + count
+    return sums

@@ -1,0 +1,70 @@
+"""Results of person layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ..averages import mean_over_classes
+from ..protocols import LayoutProtocol, protocol_title
+from .detection import PrecisionRecallCurve
+from .numbers import json_text
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LayoutResult:
+    """What a layout protocol gives.
+
+    Attributes:
+        protocol: the rules behind the numbers.
+        class_names: K names of what is ranked: the part types, or one entry ``layout``.
+        average_precision: [K] float64.
+        num_classes_averaged: how many classes the mean runs over: those with positives.
+        num_positives: [K] int64: persons that count, or true parts of each type.
+        true_positives, false_positives: [K] int64.
+        num_images: of all that was evaluated.
+        num_skipped: layouts, or parts of layouts, that were not evaluated: of unknown persons, and
+            of repeated layouts where the first alone counts.
+        curves: K precision-recall curves, an entry a layout or a predicted part, in the order in
+            which the protocol walks them. Skipped layouts repeat the entry before, if there is one;
+            skipped parts have none.
+    """
+
+    protocol: LayoutProtocol
+    class_names: tuple[str, ...]
+    average_precision: Tensor
+    num_classes_averaged: int
+    num_positives: Tensor
+    true_positives: Tensor
+    false_positives: Tensor
+    num_images: int
+    num_skipped: int
+    curves: tuple[PrecisionRecallCurve, ...]
+
+    @property
+    def mean_average_precision(self) -> float:
+        """Mean over the part types with positives; of whole layouts their one value."""
+        if self.protocol.unit == "layout":
+            return float(self.average_precision[0])
+        return mean_over_classes(self.average_precision.numpy(), self.num_positives.numpy())
+
+    @property
+    def headline(self) -> float:
+        """The number that the protocol publishes, as a mean over part types."""
+        return self.mean_average_precision
+
+    def to_dict(self) -> dict[str, float]:
+        """Flat numbers for a logger: ``AP``, or ``AP/<part>``; undefined is NaN."""
+        values = self.average_precision.tolist()
+        if self.protocol.unit == "layout":
+            return {"AP": values[0]}
+        return {f"AP/{name}": value for name, value in zip(self.class_names, values, strict=True)}
+
+    def to_json(self) -> str:
+        """:meth:`to_dict` as JSON text; undefined is ``null``."""
+        return json_text(self.to_dict())
+
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"{key}={value:.4f}" for key, value in self.to_dict().items())
+        return f"{type(self).__name__}({protocol_title(self.protocol)}: {numbers})"

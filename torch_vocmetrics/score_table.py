@@ -1,0 +1,224 @@
+"""A table of scores and targets, an image a row, a class a column: what classification keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from .errors import InputError, StateError
+from .ops.ordering import descending_key
+from .packing import FLOATING, INTEGERS, tensor_of
+from .ranking import repeats, warn_of_repeats
+
+Pair = tuple[int | str, int]
+ClassIds = tuple[int | str | Pair, ...]
+"""Image ids, or (image, object) pairs; all of one kind."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
+    """Scores and targets of N images and K classes, 5 bytes an entry with float32 scores.
+
+    Attributes:
+        image_ids: N ids, or None where none were given.
+        scores: [N, K] float32 or float64; -inf for none, NaN allowed.
+        targets: [N, K] int8: 1, -1, or 0 for neither.
+    """
+
+    image_ids: ClassIds | None
+    scores: Tensor
+    targets: Tensor
+
+    @property
+    def num_images(self) -> int:
+        """N."""
+        return self.scores.shape[0]
+
+    @classmethod
+    def empty(cls, num_classes: int) -> Self:
+        """No images at all."""
+        return cls(None, torch.zeros(0, num_classes), torch.zeros(0, num_classes, dtype=torch.int8))
+
+    def check(self, num_classes: int) -> None:
+        """Raise ValueError unless the table holds together."""
+        shape = (self.num_images, num_classes)
+        if self.scores.shape != shape or self.targets.shape != shape:
+            raise ValueError(f"scores and targets must be [N, {num_classes}]")
+        if self.targets.dtype != torch.int8 or not self.scores.is_floating_point():
+            raise ValueError("scores must be floats and targets int8")
+        if self.image_ids is not None and len(self.image_ids) != self.num_images:
+            raise ValueError(f"{len(self.image_ids)} image ids for {self.num_images} images")
+
+    @classmethod
+    def cat(cls, parts: Sequence[Self]) -> Self:
+        """One after the other.
+
+        Raises:
+            StateError: if some parts have image ids and others none, or ids of another kind.
+        """
+        kinds = {kind_of_class_ids(part.image_ids) for part in parts if part.num_images}
+        if len(kinds) > 1:
+            raise StateError(
+                f"image ids are of different kinds: {', '.join(sorted(kinds))}",
+                remedy="use one kind in all batches",
+            )
+        ids = tuple(one for part in parts for one in part.image_ids or ())
+        return cls(
+            ids or None,
+            torch.cat([part.scores for part in parts]),
+            torch.cat([part.targets for part in parts]),
+        )
+
+    def to(self, device: torch.device) -> Self:
+        """The same table on another device."""
+        return type(self)(self.image_ids, self.scores.to(device), self.targets.to(device))
+
+    def rows(self, index: Tensor) -> Self:
+        """The images at ``index`` [n] int64, which lies on the CPU."""
+        ids = self.image_ids
+        there = index.to(self.scores.device)
+        return type(self)(
+            None if ids is None else tuple(ids[row] for row in index.tolist()),
+            self.scores.index_select(0, there),
+            self.targets.index_select(0, there),
+        )
+
+    def without_repeats(self) -> Self:
+        """Keep the copy of each image that was met first; one warning counts the others.
+
+        Raises:
+            StateError: if two copies of an image have different targets.
+        """
+        copies = repeats(self.image_ids)
+        if not copies or self.image_ids is None:
+            return self
+        dropped, originals = (torch.tensor(rows) for rows in zip(*copies, strict=True))
+        mine, first = self.rows(dropped), self.rows(originals)
+        wrong = (mine.targets != first.targets).any(dim=1)
+        if bool(wrong.any()):
+            raise StateError(
+                "the same image came with different targets",
+                where=f"image_id {self.image_ids[int(dropped[wrong.cpu()][0])]!r}",
+                remedy="was reset() forgotten between two evaluations, or is the id not unique?",
+            )
+        both_nan = mine.scores.isnan() & first.scores.isnan()
+        differing = ((mine.scores != first.scores) & ~both_nan).any(dim=1)
+        warn_of_repeats(len(copies), int(differing.sum()), "scores")
+        keep = torch.ones(self.num_images, dtype=torch.bool)
+        keep[dropped] = False
+        return self.rows(keep.nonzero().squeeze(1))
+
+    def in_order(self) -> Self:
+        """Images by their ids, which breaks ties of score; as they came where none were given."""
+        ids = self.image_ids
+        if ids is None:
+            return self
+        rows = sorted(range(len(ids)), key=lambda row: ids[row])
+        return self if rows == list(range(len(ids))) else self.rows(torch.tensor(rows))
+
+    def ranked(self) -> tuple[Tensor, Tensor]:
+        """Scores and targets [N, K] on the host, each class by falling score, ties as they stand.
+
+        NaN ranks after -inf, as in MATLAB's ascending sort of the negated scores.
+        """
+        key = descending_key(self.scores)
+        last = torch.iinfo(key.dtype).max
+        key = torch.where(self.scores.isnan(), last, key)
+        order = torch.argsort(key, dim=0, stable=True)
+        return self.scores.gather(0, order).cpu(), self.targets.gather(0, order).cpu()
+
+
+def read_scores(
+    scores: object, targets: object, num_classes: int, device: torch.device | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores and targets [B, K] on one device, and a 0-d bool: whether a target is wrong.
+
+    Raises:
+        InputError: for other shapes or types.
+    """
+    values = tensor_of(scores, lambda: "scores")
+    truth = tensor_of(targets, lambda: "targets")
+    for name, tensor in (("scores", values), ("targets", truth)):
+        if tensor.dim() != 2 or tensor.shape[1] != num_classes:
+            raise InputError(
+                f"must have shape [B, {num_classes}]", where=name, got=tuple(tensor.shape)
+            )
+    if values.shape != truth.shape:
+        raise InputError(
+            "scores and targets must have one row per image each",
+            got=f"{values.shape[0]} and {truth.shape[0]}",
+        )
+    numbers, whole = FLOATING.convert(values), INTEGERS.convert(truth)
+    if numbers is None:
+        raise InputError(FLOATING.expected, where="scores", got=values.dtype)
+    if whole is None:
+        raise InputError(
+            "must be integers -1, 0 or 1", where="targets", got=truth.dtype, remedy=INTEGERS.remedy
+        )
+    target = device or numbers.device
+    whole = whole.to(target, non_blocking=True)
+    wrong = (whole.abs() > 1).any()
+    # Copies: a model may overwrite its outputs.
+    numbers = numbers.detach().to(target, non_blocking=True, copy=True)
+    return numbers, whole.to(torch.int8), wrong
+
+
+def wrong_target(targets: object) -> InputError:
+    """The error for targets of which one is neither -1, 0 nor 1."""
+    truth = tensor_of(targets, lambda: "targets")
+    row, column = (truth.abs() > 1).nonzero()[0].tolist()
+    return InputError(
+        "targets must be 1 (present), -1 (absent) or 0 (neither: difficult objects only)",
+        where=f"targets[{row}, {column}]",
+        got=int(truth[row, column]),
+    )
+
+
+def read_class_ids(image_ids: object, count: int) -> ClassIds | None:
+    """Ids of a batch: int, str or (image, object) pairs.
+
+    Raises:
+        InputError: for another number of ids, or ids of another or of several kinds.
+    """
+    if image_ids is None:
+        return None
+    if isinstance(image_ids, Tensor):
+        image_ids = image_ids.tolist()
+    if not isinstance(image_ids, Sequence) or isinstance(image_ids, str):
+        raise InputError("must be a list of ids", where="image_ids", got=type(image_ids).__name__)
+    ids = tuple(_id(one, row) for row, one in enumerate(image_ids))
+    if len(ids) != count:
+        raise InputError("must be one id a row of scores", where="image_ids", got=len(ids))
+    kinds = {kind_of_class_ids((one,)) for one in ids}
+    if len(kinds) > 1:
+        raise InputError("must be of one kind", where="image_ids", got=", ".join(sorted(kinds)))
+    return ids or None
+
+
+def _id(value: object, row: int) -> int | str | Pair:
+    if isinstance(value, tuple | list) and len(value) == 2:
+        image, place = _id(value[0], row), _id(value[1], row)
+        if not isinstance(image, tuple) and isinstance(place, int):
+            return image, place
+    if isinstance(value, str):
+        return value
+    if hasattr(value, "__index__") and not isinstance(value, bool):
+        return int(value)
+    raise InputError(
+        "must be an int, a str, or an (image, object) pair",
+        where=f"image_ids[{row}]",
+        got=repr(value),
+    )
+
+
+def kind_of_class_ids(ids: Sequence[object] | None) -> str:
+    """``"none"``, ``"int"``, ``"str"``, or ``"pairs of ..."``, by the first id."""
+    if not ids:
+        return "none"
+    if isinstance(ids[0], tuple):
+        return f"pairs of {type(ids[0][0]).__name__}"
+    return type(ids[0]).__name__
