@@ -5,6 +5,8 @@ fastest way from arrays; converting the tensors is part of the work. Run as a mo
 competitor in a process of its own, which answers the lines of :mod:`benchmarks.detection`.
 """
 
+# ruff: noqa: PLC0415 - each competitor imports its own library in its own process
+
 from __future__ import annotations
 
 import contextlib
@@ -30,7 +32,8 @@ from torch import Tensor
 from benchmarks.voc_loop import voc_loop
 from benchmarks.workloads import Image, Workload, coco_shaped, voc2007_detections
 
-NUMBERS = "AP AP50 AP75 APs APm APl AR1 AR10 AR100 ARs ARm ARl".split()
+NUMBERS = ["AP", "AP50", "AP75", "APs", "APm", "APl"]
+NUMBERS += ["AR1", "AR10", "AR100", "ARs", "ARm", "ARl"]
 BATCH = 32
 
 Numbers = list[float]
@@ -298,9 +301,7 @@ class Competitor(NamedTuple):
 _FLOAT32 = 1e-3
 COMPETITORS = {
     "ours": Competitor(ours, ("torch_vocmetrics",), "torch_vocmetrics"),
-    "hotcoco StreamingEval": Competitor(
-        hotcoco_streaming, ("hotcoco",), "hotcoco", rival=True
-    ),
+    "hotcoco StreamingEval": Competitor(hotcoco_streaming, ("hotcoco",), "hotcoco", rival=True),
     "hotcoco arrays": Competitor(hotcoco_arrays, ("hotcoco",), "hotcoco", rival=True),
     "ultrafast-pycocotools": Competitor(
         ultrafast, ("ultrafast_pycocotools",), "ultrafast-pycocotools", rival=True

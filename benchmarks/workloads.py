@@ -27,10 +27,6 @@ NUM_CLASSES = 80
 BOXES_AN_IMAGE = 100
 COCO_IMAGES = 5000
 SIZE = (640.0, 480.0)  # width, height
-VOC_CLASSES = (
-    "aeroplane bicycle bird boat bottle bus car cat chair cow diningtable dog horse motorbike person "
-    "pottedplant sheep sofa train tvmonitor"
-).split()
 
 
 class Workload(NamedTuple):
@@ -67,7 +63,7 @@ def coco_shaped(images: int = COCO_IMAGES, seed: int = 0) -> Workload:
     rng = np.random.default_rng(seed)
     scenes = _scene_classes(rng, images)
     objects = _objects(rng, images, scenes)
-    owner, quality = _found(rng, objects, images)
+    owner, quality = _found(rng, objects)
     room = BOXES_AN_IMAGE - np.bincount(objects.image[owner], minlength=images)
     image = np.concatenate([objects.image[owner], np.repeat(np.arange(images), room)])
     boxes = np.concatenate([_near(rng, objects, owner, quality), _background(rng, room.sum())])
@@ -123,9 +119,7 @@ def _objects(rng: np.random.Generator, images: int, scenes: Integers) -> _Object
     return _Objects(image, label, np.concatenate([centre, extent], axis=1), crowd, area)
 
 
-def _found(
-    rng: np.random.Generator, objects: _Objects, images: int
-) -> tuple[Integers, Floats]:
+def _found(rng: np.random.Generator, objects: _Objects) -> tuple[Integers, Floats]:
     """Of which object each box of a cluster is, and how well it is placed (0 .. 1)."""
     size = np.sqrt(objects.boxes[:, 2] * objects.boxes[:, 3])
     missed = rng.random(size.size) < 0.05 + 0.4 * np.exp(-size / 25)
@@ -138,9 +132,7 @@ def _found(
     return owner, np.clip(ease[owner] * rng.beta(7.0, 1.2, size=owner.size), 0.0, 0.99)
 
 
-def _near(
-    rng: np.random.Generator, objects: _Objects, owner: Integers, quality: Floats
-) -> Floats:
+def _near(rng: np.random.Generator, objects: _Objects, owner: Integers, quality: Floats) -> Floats:
     """Boxes shifted and stretched the more, the lower their quality."""
     boxes = objects.boxes[owner]
     slack = 0.4 * (1 - quality[:, None])
@@ -222,10 +214,12 @@ def shared_data() -> Path | None:
 def voc2007_detections() -> Workload | None:
     """A detector's results on VOC2007 test: float64 scores, ties in file order; None if absent."""
     from torch_vocmetrics import io  # noqa: PLC0415 - the made set needs no reader
+    from torch_vocmetrics.protocols import load_dataset  # noqa: PLC0415
 
     data = shared_data()
     if data is None:
         return None
+    names = load_dataset("voc2007").class_names
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for archive in (
@@ -235,9 +229,9 @@ def voc2007_detections() -> Workload | None:
         ):
             with zipfile.ZipFile(archive) as opened:
                 opened.extractall(folder)
-        truth = io.read_voc_ground_truths(folder / "VOC2007", "test", class_names=VOC_CLASSES)
+        truth = io.read_voc_ground_truths(folder / "VOC2007", "test", class_names=names)
         pattern = str(folder / VOC_RESULTS / "comp4_det_test_{class}.txt")
-        found = io.read_voc_detections(io.find_results(pattern, VOC_CLASSES), truth)
+        found = io.read_voc_detections(io.find_results(pattern, names), truth)
     keys = {"boxes", "labels", "difficult"}
     targets = [{key: one[key] for key in keys} for one in truth.targets]
-    return Workload("voc2007_test", list(found.predictions), targets, len(VOC_CLASSES))
+    return Workload("voc2007_test", list(found.predictions), targets, len(names))

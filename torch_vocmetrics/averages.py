@@ -33,14 +33,16 @@ def all_points(recall: Floats, precision: Floats) -> float:
     p = np.concatenate(([0.0], precision, [0.0]))
     p = np.fmax.accumulate(p[::-1])[::-1]
     change = np.flatnonzero(r[1:] != r[:-1])
-    return running_sum((r[change + 1] - r[change]) * p[change + 1])
+    with np.errstate(invalid="ignore"):  # infinite recall (2007's layout) gives Inf * 0
+        return running_sum((r[change + 1] - r[change]) * p[change + 1])
 
 
 def plain(recall: Floats, precision: Floats) -> float:
     """Precision summed over the steps of recall, without interpolation; 0 of no rows."""
     before = np.concatenate(([0.0], recall[:-1]))
     change = np.flatnonzero(recall != before[: recall.size])
-    steps = (recall[change] - before[change]) * precision[change]
+    with np.errstate(invalid="ignore"):
+        steps = (recall[change] - before[change]) * precision[change]
     return running_sum(steps) if steps.size else 0.0
 
 

@@ -18,7 +18,16 @@ import torch
 
 from torch_vocmetrics import DetectionAP, __version__
 
-from . import cli_convert, cli_miss_rate, cli_segmentation, cli_statistics, cli_tasks, cli_view, io
+from . import (
+    cli_convert,
+    cli_merge,
+    cli_miss_rate,
+    cli_segmentation,
+    cli_statistics,
+    cli_tasks,
+    cli_view,
+    io,
+)
 from .cli_report import Inputs, as_json, check_json_folder, publish, report, table
 from .errors import FileFormatError, InputError, VocMetricsError, VocMetricsWarning
 from .protocols import (
@@ -100,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
         ("view", cli_view, "draw annotations or detections on images"),
         ("convert", cli_convert, "VOC annotations to COCO JSON, or back"),
         ("paint", cli_segmentation, "label images from the boxes of a detector"),
+        ("merge", cli_merge, "one result from the states of many shards"),
     ):
         module.add_arguments(commands.add_parser(name, help=words, description=module.__doc__))
     return parser
@@ -136,6 +146,7 @@ def _add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     add("--quiet", action="store_true", help="no table and no progress")
     add("--max-file-size", type=int, metavar="MIB", help="read files up to this size")
     cli_miss_rate.add_evaluate_arguments(parser)
+    cli_merge.add_save_argument(parser)
 
 
 def _list_of(kind: Callable[[str], float]) -> Callable[[str], tuple[float, ...]]:
@@ -188,6 +199,7 @@ def _device(name: str) -> torch.device:
 def _evaluate(args: argparse.Namespace) -> None:
     device = _device(args.device)
     check_json_folder(args.json)
+    cli_merge.check_state_folder(args)
     named = load_protocol(_full_name(args.protocol))
     if named.task in cli_tasks.EVALUATORS:
         cli_tasks.EVALUATORS[named.task](args, named, device)
@@ -196,9 +208,12 @@ def _evaluate(args: argparse.Namespace) -> None:
     progress = _Progress(quiet=args.quiet)
     try:
         inputs = _read(args, protocol, progress)
-        result = _compute(protocol, inputs, device, progress)
+        metric = _updated(protocol, inputs, device, progress)
+        result = metric.compute()
     finally:
         progress.close()
+    cli_merge.keep_state(args, metric)
+    assert isinstance(result, DetectionResult), "one protocol gives one result"
     publish(args, report(result, inputs), table(result, inputs))
 
 
@@ -241,9 +256,9 @@ def _read(args: argparse.Namespace, protocol: DetectionProtocol, progress: _Prog
     return Inputs(ground_truths, detections, ())
 
 
-def _compute(
+def _updated(
     protocol: DetectionProtocol, inputs: Inputs, device: torch.device, progress: _Progress
-) -> DetectionResult:
+) -> DetectionAP[DetectionResult]:
     truth, predictions = inputs.ground_truths, inputs.detections.predictions
     metric = DetectionAP(
         protocol,
@@ -259,9 +274,7 @@ def _compute(
         ]
         metric.update(there, truth.targets[part])
         progress("images matched", start + len(there), len(predictions))
-    result = metric.compute()
-    assert isinstance(result, DetectionResult), "one protocol gives one result"
-    return result
+    return metric
 
 
 class _Progress:

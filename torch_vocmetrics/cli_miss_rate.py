@@ -17,6 +17,7 @@ import torch
 from torch_vocmetrics import LogAverageMissRate
 
 from . import io
+from .cli_merge import keep_state
 from .cli_report import aligned, defined, publish, shown
 from .errors import FileFormatError, InputError
 from .io.caltech import FRAME_STEP, SETS
@@ -82,6 +83,7 @@ def evaluate_miss_rate(
                 one["boxes"] = io.scale_height(boxes, args.scale_height, truth.box_format)
         metric.update(there, truth.targets[part])
     result = metric.compute()
+    keep_state(args, metric)
     publish(args, _report(result), _table(result))
 
 

@@ -16,6 +16,7 @@ import torch
 from torch_vocmetrics import MeanIoU
 
 from . import io
+from .cli_merge import keep_state
 from .cli_report import aligned, defined, publish, shown
 from .errors import InputError
 from .io.painting import PAINTINGS
@@ -35,6 +36,7 @@ def evaluate_segmentation(
     for image_id, predicted, true in io.read_label_pairs(pairs):
         metric.update([predicted.to(device)], [true.to(device)], [image_id])
     result = metric.compute()
+    keep_state(args, metric)
     publish(args, segmentation_report(result), segmentation_table(result))
 
 
@@ -72,9 +74,7 @@ def segmentation_table(result: SegmentationResult) -> str:
     mean = (shown(result.mean_iou), "", shown(result.mean_accuracy))
     rows.append((f"mean over {result.num_classes_averaged} classes", "", *mean))
     summary = [
-        (key, shown(value))
-        for key, value in result.to_dict().items()
-        if not key.startswith("IoU/")
+        (key, shown(value)) for key, value in result.to_dict().items() if not key.startswith("IoU/")
     ]
     title = f"{protocol_title(result.protocol)}: {result.num_images} images"
     return "\n".join([title, "", *aligned(rows), "", *aligned(summary)])

@@ -12,6 +12,7 @@ import torch
 from torch_vocmetrics import ClassificationAP, LayoutAP
 
 from . import io
+from .cli_merge import keep_state
 from .cli_miss_rate import evaluate_miss_rate
 from .cli_report import aligned, defined, publish, shown
 from .cli_segmentation import evaluate_segmentation
@@ -32,7 +33,10 @@ def evaluate_classification(
         _folder(args), args.image_set, results, actions=actions, **_limit(args)
     )
     metric = ClassificationAP(protocol, class_names=file.class_names)
-    result = metric.update(file.scores.to(device), file.targets.to(device)).compute()
+    # Shards go by ids; a set as a whole by its own order, as the kit does.
+    ids = None if args.save_state is None else list(file.image_ids)
+    result = metric.update(file.scores.to(device), file.targets.to(device), ids).compute()
+    keep_state(args, metric)
     missing = [name for name in names if name not in results]
     publish(args, _classification_report(result, missing), _classification_table(result, missing))
 
@@ -48,7 +52,9 @@ def evaluate_layout(
         _folder(args), args.image_set, args.detections, protocol, **_limit(args)
     )
     layouts = [{key: value.to(device) for key, value in one.items()} for one in file.layouts]
-    result = LayoutAP(protocol).update(layouts, file.persons).compute()
+    metric = LayoutAP(protocol).update(layouts, file.persons)
+    result = metric.compute()
+    keep_state(args, metric)
     publish(args, _layout_report(result, file), _layout_table(result, file))
 
 

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from torch_vocmetrics import DetectionAP
@@ -103,20 +105,18 @@ def read_image(folder: Path, image_id: str) -> Tensor:
     """[3, H, W] uint8.
 
     Raises:
-        InputError: if the folder has no such image.
+        InputError: if the folder has no such image, or it cannot be read.
     """
-    from torchvision.io import ImageReadMode, decode_image  # noqa: PLC0415
-
     for place in FOLDERS:
         for suffix in SUFFIXES:
             path = folder / place / f"{image_id}{suffix}"
             if path.is_file():
                 try:
-                    image: Tensor = decode_image(str(path), mode=ImageReadMode.RGB)
-                    return image
-                except RuntimeError as error:
-                    reason = str(error).splitlines()[0]
-                    raise InputError(f"not an image ({reason})", where=str(path)) from None
+                    with Image.open(path) as image:
+                        pixels = np.asarray(image.convert("RGB"))
+                except (OSError, Image.DecompressionBombError) as error:
+                    raise InputError(f"not an image ({error})", where=str(path)) from None
+                return torch.from_numpy(pixels.copy()).permute(2, 0, 1)
     raise InputError(
         "no such image", where=str(folder / FOLDERS[0]), got=f"{image_id}{SUFFIXES[0]}"
     )
@@ -150,6 +150,4 @@ def draw(image: Tensor, boxes: Tensor, words: list[str], colors: list[str]) -> T
 
 def write_png(path: Path, image: Tensor) -> None:
     """Write [3, H, W] uint8."""
-    from torchvision.io import write_png as write  # noqa: PLC0415
-
-    write(image, str(path))
+    Image.fromarray(image.permute(1, 2, 0).contiguous().numpy()).save(path)

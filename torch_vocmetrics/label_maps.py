@@ -150,7 +150,10 @@ def count(batch: MapBatch, rules: LabelRules) -> tuple[Tensor, Tensor]:
 
 
 def explain(
-    fault: Tensor, batch: MapBatch | None, rules: LabelRules, image_ids: Sequence[object] | None,
+    fault: Tensor,
+    batch: MapBatch | None,
+    rules: LabelRules,
+    image_ids: Sequence[object] | None,
     images_before: int = 0,
 ) -> InputError | None:
     """The error that :func:`count` found, or None; reads the device.
@@ -171,9 +174,7 @@ def explain(
     where, got = f"{side} {images_before + image}{name}", None
     if batch is not None and kind < 2:
         prediction, truth = _image(batch, image)
-        labels, table = (
-            (truth, rules.truth) if kind == 1 else (prediction, rules.prediction)
-        )
+        labels, table = (truth, rules.truth) if kind == 1 else (prediction, rules.prediction)
         bad = (table.look_up(labels) == rules.num_classes + 1).nonzero()[0].tolist()
         where, got = f"{where}, pixel (row {bad[0]}, column {bad[1]})", int(labels[tuple(bad)])
     remedy = (
@@ -187,10 +188,27 @@ def explain(
 
 def _labels_of(logits: Tensor) -> tuple[Tensor, Tensor]:
     """Channel of the largest logit, the first among equals, and [n] whether an image has a NaN."""
+    if logits.device.type == "cpu" and 0 < logits.shape[1] <= BYTES:
+        return _labels_on_host(logits)
     channel = logits.argmax(1, keepdim=True)
     nan = logits.gather(1, channel).isnan().flatten(1).any(1)  # NaN is the largest of all
-    fits = logits.shape[1] <= BYTES and logits.device.type == "cpu"
-    return (channel.to(torch.uint8) if fits else channel).squeeze(1), nan
+    return channel.squeeze(1), nan
+
+
+def _labels_on_host(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The same, channel after channel of one image: many times as fast as ``argmax`` (measured)."""
+    count, K, height, width = logits.shape
+    labels = torch.zeros((count, height, width), dtype=torch.uint8, device=logits.device)
+    nan = torch.zeros(count, dtype=torch.bool, device=logits.device)
+    for image, channels in enumerate(logits):
+        largest = channels[0].clone()
+        better = torch.empty_like(largest, dtype=torch.bool)
+        for k in range(1, K):
+            torch.gt(channels[k], largest, out=better)
+            labels[image].masked_fill_(better, k)
+            torch.maximum(largest, channels[k], out=largest)  # NaN stays
+        nan[image] = largest.isnan().any()
+    return labels, nan
 
 
 def _image(batch: MapBatch, image: int) -> tuple[Tensor, Tensor]:
@@ -231,7 +249,7 @@ def _check(prediction: Tensor, truth: Tensor, num_classes: int, place: str) -> N
         raise InputError(
             "must be integer labels, [B, H, W] or a list of [H, W]",
             where=there,
-            got=f"{truth.dtype} of shape {other[bool(place):]}",
+            got=f"{truth.dtype} of shape {other[bool(place) :]}",
         )
     logits = prediction.is_floating_point()
     if prediction.is_complex() or prediction.dim() != 3 + logits:
@@ -239,7 +257,7 @@ def _check(prediction: Tensor, truth: Tensor, num_classes: int, place: str) -> N
             "must be integer labels, [B, H, W] or a list of [H, W], or logits with classes before "
             "height and width",
             where=here,
-            got=f"{prediction.dtype} of shape {shape[bool(place):]}",
+            got=f"{prediction.dtype} of shape {shape[bool(place) :]}",
         )
     if logits and shape[1] != num_classes:
         raise InputError(
@@ -249,8 +267,8 @@ def _check(prediction: Tensor, truth: Tensor, num_classes: int, place: str) -> N
         raise InputError(
             "predictions and targets differ in size",
             where=here,
-            got=f"{shape[:1] + shape[1 + logits:]} beside {other}"
+            got=f"{shape[:1] + shape[1 + logits :]} beside {other}"
             if not place
-            else f"{shape[1 + logits:]} beside {other[1:]}",
+            else f"{shape[1 + logits :]} beside {other[1:]}",
             remedy="resize the prediction to the size of the ground truth",
         )

@@ -86,9 +86,7 @@ def _size(target: Rows) -> tuple[int, int] | None:
     return (height, width) if min(height, width) >= 0 else None
 
 
-def _read(
-    rows: Rows, count: int, size: tuple[int, int] | None, where: str
-) -> ImageMasks | None:
+def _read(rows: Rows, count: int, size: tuple[int, int] | None, where: str) -> ImageMasks | None:
     """The masks of one side of an image; None if there are none."""
     place = f"{where}, key 'masks'"
     value = rows.get("masks")
@@ -172,7 +170,5 @@ def _placed(masks: Sequence[ImageMasks], device: torch.device) -> Masks:
     """Bits on the device, those from the host in one copy that does not wait."""
     moved = [one for one in masks if isinstance(one, BitMasks)]
     words = to_device([one.words for one in moved], device)
-    placed = {
-        id(one): BitMasks(one.size, bits) for one, bits in zip(moved, words, strict=True)
-    }
+    placed = {id(one): BitMasks(one.size, bits) for one, bits in zip(moved, words, strict=True)}
     return tuple(placed.get(id(one), one) for one in masks)

@@ -49,9 +49,7 @@ def miss_rate_result(protocol: MissRateProtocol, records: MatchRecords) -> MissR
             values = np.full_like(values, math.nan)
         rates.append(values)
         averages.append(log_average(values, protocol))
-        precisions.append(
-            mean_precision(curve, protocol.recall_levels) if images[s] else math.nan
-        )
+        precisions.append(mean_precision(curve, protocol.recall_levels) if images[s] else math.nan)
     _warn_of_undefined(protocol, curves, averages)
     found = [int(curve.true_positives[-1]) if curve.fppi.size else 0 for curve in curves]
     common: dict[str, Any] = {
@@ -91,7 +89,7 @@ def _crowd_result(
     return CrowdMissRateResult(
         **common,
         average_precision=trapezoids(curve) if positives else math.nan,
-        jaccard_index=float(by_score.max()),
+        jaccard_index=float(np.fmax.reduce(by_score)),
         jaccard_by_score=as_tensor(by_score),
         jaccard_counts=counts,
     )

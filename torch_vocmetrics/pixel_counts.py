@@ -90,6 +90,20 @@ class PixelCounts:
         columns = {name: getattr(self, name).to(device) for name in ("image", "cell", "count")}
         return replace(self, **columns)
 
+    def in_order(self, order: Tensor) -> Self:
+        """Images in another order, [I] int64 rows on the CPU."""
+        there = order.to(self.image.device)
+        owner = torch.argsort(there).to(torch.int32).index_select(0, self.image)
+        rows = torch.argsort(owner, stable=True)
+        ids = self.image_ids
+        return replace(
+            self,
+            image_ids=None if ids is None else tuple(ids[row] for row in order.tolist()),
+            image=owner.index_select(0, rows),
+            cell=self.cell.index_select(0, rows),
+            count=self.count.index_select(0, rows),
+        )
+
     def total(self, cells: int) -> Tensor:
         """[cells] int64: the sum over all images."""
         none = torch.zeros(cells, dtype=torch.int64, device=self.count.device)

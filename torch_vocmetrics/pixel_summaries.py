@@ -54,9 +54,7 @@ def segmentation_result(
         mean_accuracy=_mean(recall, protocol),
         num_classes_averaged=_taken(measured, protocol).size,
         pixel_accuracy=_quotient(hits.sum(), true.sum()),
-        frequency_weighted_iou=_quotient(
-            running_sum(weighted) if there.any() else 0.0, true.sum()
-        ),
+        frequency_weighted_iou=_quotient(running_sum(weighted) if there.any() else 0.0, true.sum()),
         category_names=categories,
         category_iou=as_tensor(by_category),
         mean_category_iou=_mean(by_category, protocol),
@@ -71,7 +69,9 @@ def _category_iou(
     undefined: float,
 ) -> Floats:
     """IoU of the classes of each category taken together."""
-    members = np.array([[one == c for one in category_of_class] for c in categories], dtype=np.int64)
+    members = np.array(
+        [[one == c for one in category_of_class] for c in categories], dtype=np.int64
+    )
     members = members.reshape(len(categories), counts.shape[0])
     hits = np.einsum("ck,kl,cl->c", members, counts[:, :-1], members)
     true, predicted = members @ counts.sum(1), members @ counts[:, :-1].sum(0)

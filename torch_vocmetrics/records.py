@@ -135,6 +135,28 @@ class MatchRecords:
         order = None if self.order is None else self.order.index_select(0, rows)
         return replace(self, order=order, **columns)
 
+    def in_order(self, order: Tensor) -> Self:
+        """The same records, images in another order: [I] int64 rows on the CPU."""
+        there = order.to(self.image.device)
+        new_row = torch.argsort(there).to(torch.int32)
+        columns = {"image_sizes": self.image_sizes.index_select(0, there)}
+        for owner, names in (
+            ("image", DETECTION_COLUMNS),
+            ("ground_truth_image", GROUND_TRUTH_COLUMNS),
+        ):
+            image = new_row.index_select(0, getattr(self, owner))
+            rows = torch.argsort(image, stable=True)
+            columns |= {name: getattr(self, name).index_select(0, rows) for name in names}
+            columns[owner] = image.index_select(0, rows)
+            if owner == "image" and self.order is not None:
+                columns["order"] = self.order.index_select(0, rows)
+        if self.image_counts is not None:
+            columns["image_counts"] = self.image_counts.index_select(0, there)
+        ids = self.image_ids
+        if ids is not None:
+            ids = tuple(ids[row] for row in order.tolist())
+        return replace(self, image_ids=ids, **columns)
+
     def keep_images(self, keep: Tensor) -> Self:
         """The records of the images where ``keep`` [I] bool is set, rows renumbered."""
         new_row = torch.cumsum(keep, dim=0, dtype=torch.int32) - 1

@@ -13,6 +13,7 @@ from .errors import InputError, StateError
 from .ops.ordering import descending_key
 from .packing import FLOATING, INTEGERS, tensor_of
 from .ranking import repeats, warn_of_repeats
+from .transfer import to_device
 
 Pair = tuple[int | str, int]
 ClassIds = tuple[int | str | Pair, ...]
@@ -159,12 +160,10 @@ def read_scores(
         raise InputError(
             "must be integers -1, 0 or 1", where="targets", got=truth.dtype, remedy=INTEGERS.remedy
         )
-    target = device or numbers.device
-    whole = whole.to(target, non_blocking=True)
-    wrong = (whole.abs() > 1).any()
     # Copies: a model may overwrite its outputs.
-    numbers = numbers.detach().to(target, non_blocking=True, copy=True)
-    return numbers, whole.to(torch.int8), wrong
+    columns = [numbers.detach().clone(), whole.detach().clone()]
+    numbers, whole = to_device(columns, device or numbers.device)
+    return numbers, whole.to(torch.int8), (whole.abs() > 1).any()
 
 
 def wrong_target(targets: object) -> InputError:

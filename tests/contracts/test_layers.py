@@ -16,8 +16,18 @@ PACKAGE = Path(torch_vocmetrics.__file__).parent
 # A module may import from its own layer and from those before it.
 LAYERS = (
     {"errors"},
-    {"ops", "ragged", "protocols", "transfer"},
-    {"records", "faults", "packing", "inputs", "layouts"},
+    {"ops", "ragged", "protocols", "transfer", "image_masks"},
+    {
+        "records",
+        "states",
+        "faults",
+        "packing",
+        "inputs",
+        "layouts",
+        "mask_inputs",
+        "label_maps",
+        "pixel_counts",
+    },
     {"matching"},
     {
         "ranking",
@@ -26,8 +36,10 @@ LAYERS = (
         "results",
         "summaries",
         "distributed",
+        "state_files",
         "score_table",
         "voc_summaries",
+        "pixel_summaries",
         "miss_rates",
         "miss_rate_summaries",
     },
@@ -44,6 +56,9 @@ EDGE = {
     "cli_statistics",
     "cli_view",
     "cli_convert",
+    "cli_merge",
+    "cli_segmentation",
+    "testing",
 }
 REFERENCE = {"errors", "protocols", "results"}
 FORBIDDEN_AT_IMPORT = ("torchvision", "PIL", "pycocotools", "matplotlib", "scipy")

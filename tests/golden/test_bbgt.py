@@ -26,11 +26,15 @@ from torch_vocmetrics.protocols import MissRateProtocol
 
 CASES = load_fixture("bbgt")
 PATH = shared_file("fixtures", "bbgt.json")
-WHOLE: dict[str, Any] = json.loads(PATH.read_text()) if PATH.is_file() else {
-    "acfTest": [],
-    "bbLoad": [],
-    "bbApply": [],
-}
+WHOLE: dict[str, Any] = (
+    json.loads(PATH.read_text())
+    if PATH.is_file()
+    else {
+        "acfTest": [],
+        "bbLoad": [],
+        "bbApply": [],
+    }
+)
 ACF = load_protocol("miss_rate/caltech_acftest", MissRateProtocol)
 
 

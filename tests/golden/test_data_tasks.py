@@ -98,11 +98,12 @@ def test_every_annotation_is_written_as_it_was(
     """Objects, XML, objects: to the byte, but for what the kit's own files vary in."""
     assert len(annotations) == sum(IMAGES.values())
     path, same = tmp_path / "a.xml", 0
-    for image_id, one in annotations.items():
+    chosen = dict(list(annotations.items())[::5])
+    for image_id, one in chosen.items():
         io.write_annotation(path, one)
         same += path.read_bytes() == (kit / "Annotations" / f"{image_id}.xml").read_bytes()
         assert io.read_annotation(path) == one
-    assert same > 0.9 * len(annotations)
+    assert same > 0.9 * len(chosen)
 
 
 def test_voc_to_coco_and_back(kit: Path, tmp_path: Path, capsys: Any) -> None:
@@ -167,7 +168,8 @@ def test_layout(kit: Path, annotations: dict[str, io.VocAnnotation], tmp_path: P
     pairs = sorted({(one.image_id, one.object_index or 0) for one in estimates})
     io.write_image_set(folder / "ImageSets" / "Layout" / "given.txt", pairs)
     io.write_image_set(folder / "ImageSets" / "Layout" / "detected.txt", list(ids))
-    for name in protocol_names("layout"):
+    by_rules = {load_protocol(f"layout/{n}").fingerprint: n for n in protocol_names("layout")}
+    for name in by_rules.values():
         rules = load_protocol(f"layout/{name}")
         file = io.read_voc_layouts(folder, rules.persons, results, rules)
         wanted = reference.evaluate_layout(rules, file.layouts, file.persons)
@@ -179,8 +181,9 @@ def test_layout(kit: Path, annotations: dict[str, io.VocAnnotation], tmp_path: P
         else:
             assert int(got.num_positives.sum()) == 1512
         halves = [LayoutAP(rules) for _ in range(2)]
-        for place, (layout, person) in enumerate(zip(file.layouts, file.persons, strict=True)):
-            halves[place % 2].update([layout], [person])
+        for place in range(0, len(ids), 50):
+            part = slice(place, place + 50)
+            halves[place // 50 % 2].update(file.layouts[part], file.persons[part])
         assert not unequal(halves[1].merge(halves[0]).compute(), wanted), name
 
 

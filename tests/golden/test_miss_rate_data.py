@@ -150,9 +150,7 @@ def caltech_targets(seed: int) -> list[dict[str, Any]]:
     They know no partial occlusion and one ratio of width to height, so some are changed.
     """
     rng = np.random.default_rng(seed)
-    read = io.read_pedestrian_json(
-        shared_data() / "caltech" / "caltech_test_new_annotations.json"
-    )
+    read = io.read_pedestrian_json(shared_data() / "caltech" / "caltech_test_new_annotations.json")
     for target in read.targets:
         visible = target["visibility"]
         partly = torch.from_numpy(rng.random(len(visible)) < 0.1) & (visible >= 0.8)
@@ -223,7 +221,11 @@ def test_caltech_counts_of_dbeval() -> None:
             }
             for table in tables
         ]
-        none = {"boxes": torch.zeros(0, 4), "scores": torch.zeros(0), "labels": torch.zeros(0).long()}
+        none = {
+            "boxes": torch.zeros(0, 4),
+            "scores": torch.zeros(0),
+            "labels": torch.zeros(0).long(),
+        }
         result = evaluate_by_metric(
             "caltech_acftest", [none] * len(targets), targets, box_format="xywh"
         )

@@ -30,7 +30,9 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folders of pedestrian benchmarks in trees.zip."""
     folder = tmp_path_factory.mktemp("trees")
     with zipfile.ZipFile(shared_file("fixtures", "trees.zip")) as archive:
-        chosen = [n for n in archive.namelist() if n.split("/")[0] in ("bbgt", "dbeval", "city", "crowd")]
+        chosen = [
+            n for n in archive.namelist() if n.split("/")[0] in ("bbgt", "dbeval", "city", "crowd")
+        ]
         archive.extractall(folder, chosen)
     return folder
 
@@ -53,7 +55,9 @@ def number(value: float | None) -> float:
 
 
 def test_every_case_has_its_folder(trees: Path) -> None:
-    assert {name_of(case) for case in CALTECH} == {path.name for path in (trees / "dbeval").iterdir()}
+    assert {name_of(case) for case in CALTECH} == {
+        path.name for path in (trees / "dbeval").iterdir()
+    }
     assert {one["name"] for one in ACF} <= {path.name for path in (trees / "bbgt").iterdir()}
 
 
@@ -183,7 +187,10 @@ def test_citypersons(trees: Path, tmp_path: Path) -> None:
     rows = [{k: one[k] for k in ("image_id", "bbox", "score")} for one in detections]
     (case,) = [one for one in load_fixture("citypersons") if one["dt"] == rows]
     got = evaluate(
-        tmp_path / "out.json", "citypersons2017", trees / "city" / "gt.json", trees / "city" / "dt.json"
+        tmp_path / "out.json",
+        "citypersons2017",
+        trees / "city" / "gt.json",
+        trees / "city" / "dt.json",
     )
     assert got["num_images"] == len(case["images"])
     for entry in got["subsets"]:

@@ -72,7 +72,9 @@ def test_live_pycocotools_says_so(case: dict[str, Any]) -> None:
         one["bbox"] = api.toBbox(one["segmentation"]).tolist()
         one.setdefault("area", float(api.area(one["segmentation"])))
     ids = list(range(1, given["images"] + 1))
-    judge = oracle.run_cocoeval(ids, given["category_ids"], given["gt"], given["dt"], iou_type="segm")
+    judge = oracle.run_cocoeval(
+        ids, given["category_ids"], given["gt"], given["dt"], iou_type="segm"
+    )
     stats = oracle.stats(judge)
     for name, value in case["expected"].items():
         assert same(stats[name], value, TOLERANCE), name

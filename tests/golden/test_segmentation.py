@@ -87,9 +87,7 @@ def check(result: Any, wanted: dict[str, Any], rawcounts: Any) -> None:
 @pytest.mark.parametrize("case", LINES, ids=name_of)
 def test_cases(case: dict[str, Any], evaluate: Evaluator) -> None:
     given, wanted = case["input"], case["expected"]
-    found, true = (
-        [np.array(image[side]) for image in given["images"]] for side in ("pred", "gt")
-    )
+    found, true = ([np.array(image[side]) for image in given["images"]] for side in ("pred", "gt"))
     assert load_protocol("segmentation/voc2012").void_labels == (given["void"],)
     results = [
         evaluate(protocol, found, true, num_classes=given["num_classes"])

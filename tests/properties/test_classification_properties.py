@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from challenges import unequal
+from fake_cuda import fake_cuda
 
 from torch_vocmetrics import (
     ClassificationAP,
@@ -187,3 +188,21 @@ def test_normalized_with_the_true_number_is_plain(seed: int) -> None:
             if positives:
                 same = result.normalized_average_precision(positives)[k]
                 assert abs(float(same) - float(result.average_precision[k])) < 1e-12
+
+
+def test_update_on_a_device_waits_for_nothing() -> None:
+    with fake_cuda():
+        scores = torch.empty(4, 2, device="cuda")
+        targets = torch.zeros(4, 2, dtype=torch.int64)
+        metric = ClassificationAP("voc2012", num_classes=2)
+        metric.update(scores, targets, [1, 2, 3, 4])
+        metric.update(scores, torch.zeros(4, 2, dtype=torch.int64, device="cuda"), [5, 6, 7, 8])
+
+
+def test_a_fault_found_on_a_device_stays_until_reset() -> None:
+    metric = ClassificationAP("voc2012", num_classes=1).update([[0.5]], [[1]])
+    metric._flags.append(torch.tensor(True))
+    for _ in range(2):
+        with pytest.raises(InputError, match="targets must be 1, -1 or 0"):
+            metric.compute()
+    assert metric.reset().update([[0.5]], [[1]]).compute().num_images == 1

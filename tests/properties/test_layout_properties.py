@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from challenges import unequal
+from fake_cuda import fake_cuda
 
 from torch_vocmetrics import (
     InputError,
@@ -20,6 +21,7 @@ from torch_vocmetrics import (
     protocol_names,
     reference,
 )
+from torch_vocmetrics.layouts import pack_layouts
 
 PROTOCOLS = protocol_names("layout")
 SEEDS = range(60)
@@ -246,3 +248,42 @@ def test_no_images_and_no_layouts() -> None:
         result = LayoutAP(name).update([none | {"scores": []}], [one_person()]).compute()
         assert result.headline == 0.0
         assert int(result.num_positives.sum()) == (1 if name == "voc2008" else 2)
+
+
+def test_update_on_a_device_waits_for_nothing() -> None:
+    def empty(images: list[Any], device: str) -> list[Any]:
+        return [
+            {
+                key: torch.empty(value.shape, dtype=value.dtype, device=device)
+                for key, value in one.items()
+                if key != "image_id"
+            }
+            for one in images
+        ]
+
+    for name in ("voc2007", "voc2012"):
+        rules = load_protocol(f"layout/{name}")
+        layouts, persons = problem(3, rules)
+        with fake_cuda():
+            there = empty(layouts, "cuda")
+            metric = LayoutAP(rules).update(there, empty(persons, "cpu"))
+            metric.update(packed(there), packed(empty(persons, "cuda")))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_waits_on_a_device_is_checked_and_matched_later(seed: int) -> None:
+    rules = load_protocol("layout/voc2008")
+    layouts, persons = problem(seed, rules)
+    wanted = LayoutAP(rules).update(layouts, persons).compute()
+    metric = LayoutAP(rules).update([], [])
+    for layout, person in zip(layouts, persons, strict=True):
+        metric._pending.append(pack_layouts([layout], [person], rules, None))  # type: ignore[arg-type]
+    assert not unequal(metric.compute(), wanted)
+    wrong = one_person(scores=[float("inf")])
+    person = one_person(image_id=5)
+    metric._pending.append(pack_layouts([wrong], [person], rules, None))  # type: ignore[arg-type]
+    for _ in range(2):
+        with pytest.raises(InputError, match=f"layout {len(layouts)} .*score is not finite"):
+            metric.compute()
+    metric.reset().update(layouts, persons)
+    assert not unequal(metric.compute(), wanted)

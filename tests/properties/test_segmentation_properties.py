@@ -136,8 +136,10 @@ def test_measures_are_what_their_names_say() -> None:
         counted = flat != 255
         total = int(counted.sum())
         hits = int((flat == guess)[counted].sum())
-        assert math.isnan(shown["pixel_accuracy"]) if not total else (
-            shown["pixel_accuracy"] == hits / total
+        assert (
+            math.isnan(shown["pixel_accuracy"])
+            if not total
+            else (shown["pixel_accuracy"] == hits / total)
         )
         for k, label in enumerate(kwargs["label_ids"]):
             here, said = (flat == label) & counted, (guess == label) & counted

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from torch_vocmetrics import DetectionAP, StateError, VocMetricsWarning, load_protocol
-from torch_vocmetrics.metrics import recorded
+from torch_vocmetrics.metrics import base, recorded
 
 PROTOCOLS = ["voc2007", "voc2012", "coco2017"]
 
@@ -268,15 +268,20 @@ def test_order_breaks_ties_whatever_the_images() -> None:
     assert by_line.headline == 1.0
 
 
-def test_a_group_of_several_ranks_needs_sync_false(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_rank_alone_needs_no_collective(monkeypatch: pytest.MonkeyPatch) -> None:
     metric = new().update(*batch(range(3)))
+    wanted = bits(metric)
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
-    with pytest.raises(StateError, match=r"a process group of 2 ranks; .*compute\(sync=False\)"):
-        metric.compute()
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda group=None: 0)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda group=None: 1)
+    monkeypatch.setattr(base, "sync", lambda *_, **__: pytest.fail("a collective"))
+    assert bits(metric) == wanted
+    assert metric.compute(dst=1) is None
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda group=None: 2)
     assert metric.compute(sync=False)["voc2007"].num_images == 3
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 1)
-    assert metric.compute()["voc2007"].num_images == 3
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda group=None: -1)
+    with pytest.raises(StateError, match="not in the process group"):
+        metric.compute()
 
 
 def test_records_are_32_bytes_a_detection() -> None:

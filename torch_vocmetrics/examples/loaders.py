@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.utils.data import DataLoader, Sampler
 
 from torch_vocmetrics import DetectionAP, DetectionResult
@@ -54,6 +54,16 @@ class LossModel(nn.Module):
         if targets is None:
             return self.detector(images)
         return self.detector.loss(images, targets)
+
+
+def share_buffers(model: nn.Module) -> None:
+    """Take rank 0's running means of batch norm, which each rank has counted by itself.
+
+    Without this the ranks validate different models, whatever the metric.
+    """
+    if distributed.is_available() and distributed.is_initialized():
+        for buffer in model.buffers():
+            distributed.broadcast(buffer, src=0)
 
 
 @torch.inference_mode()

@@ -1,6 +1,7 @@
 """Hugging Face Accelerate: each process updates by what it has, and nothing is gathered by hand.
 
-``accelerate launch --cpu --num_processes 2 -m torch_vocmetrics.examples.train_with_accelerate``
+``torchrun --nproc-per-node 2 -m torch_vocmetrics.examples.train_with_accelerate``, or by
+``accelerate launch``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torch import nn
 
 from torch_vocmetrics import DetectionAP, DetectionResult
 
-from .loaders import LossModel, scene_loader
+from .loaders import LossModel, scene_loader, share_buffers
 from .scenes import CLASS_NAMES, make_scenes
 
 
@@ -50,6 +51,7 @@ def run(options: argparse.Namespace) -> tuple[nn.Module, DetectionResult]:
         accelerator.backward(prepared(images, targets))
         optimizer.step()
 
+    share_buffers(model)
     result = validate(accelerator.unwrap_model(prepared), validation)
     where = f"process {accelerator.process_index} of {accelerator.num_processes}"
     print(f"{where}: {result.num_images} images, mAP {result.headline!r}")

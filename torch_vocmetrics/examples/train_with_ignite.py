@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> tuple[nn.Module, dict[str, float]]:
         loss = model(images.to(device), on_device(targets, device))
         loss.backward()
         optimizer.step()
-        return float(loss)
+        return float(loss.detach())
 
     @torch.inference_mode()
     def evaluation_step(_: Engine, batch: Batch) -> tuple[Any, Any]:

@@ -18,7 +18,7 @@ from torch_vocmetrics import DetectionAP
 from torch_vocmetrics.integrations.torchmetrics import TorchMetricsAdapter
 
 from .detector import TinyDetector
-from .loaders import Batch, scene_loader
+from .loaders import Batch, scene_loader, share_buffers
 from .scenes import CLASS_NAMES, make_scenes
 
 
@@ -40,6 +40,9 @@ class Detector(lightning.LightningModule):
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
         return self.model.loss(*batch)
+
+    def on_validation_epoch_start(self) -> None:
+        share_buffers(self.model)
 
     def validation_step(self, batch: Batch, _: int) -> None:
         images, targets = batch

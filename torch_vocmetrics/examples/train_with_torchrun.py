@@ -16,7 +16,7 @@ from torch.utils.data import DistributedSampler
 
 from torch_vocmetrics import DetectionAP, DetectionResult
 
-from .loaders import LossModel, on_device, scene_loader
+from .loaders import LossModel, on_device, scene_loader, share_buffers
 from .scenes import CLASS_NAMES, make_scenes
 
 
@@ -56,6 +56,7 @@ def run(options: argparse.Namespace) -> None:
     train_scenes = make_scenes(options.train_scenes, seed=(0, 1))
     shuffled: DistributedSampler[int] = DistributedSampler(range(options.train_scenes))  # type: ignore[arg-type]
     train(parallel, scene_loader(train_scenes, sampler=shuffled), device)
+    share_buffers(model)
 
     scenes = make_scenes(options.validation_scenes, seed=(0, 0))
     mine = scene_loader(scenes[rank::ranks])  # uneven shares and empty ones are fine

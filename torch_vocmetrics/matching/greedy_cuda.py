@@ -63,24 +63,41 @@ def _claim(
 
 
 @triton.jit
-def _intersections(x1, y1, x2, y2, columns, stride, at, valid, inclusive: tl.constexpr):
-    """Areas of intersection of one box with many, and the areas of these."""
-    left = tl.load(columns + at, mask=valid, other=0.0)
-    top = tl.load(columns + stride + at, mask=valid, other=0.0)
-    right = tl.load(columns + 2 * stride + at, mask=valid, other=0.0)
-    bottom = tl.load(columns + 3 * stride + at, mask=valid, other=0.0)
-    other_area = tl.load(columns + 4 * stride + at, mask=valid, other=0.0)
-    width = tl.minimum(x2, right) - tl.maximum(x1, left)
-    height = tl.minimum(y2, bottom) - tl.maximum(y1, top)
+def _overlaps(
+    boxes,
+    row,
+    num_detections,
+    shapes,
+    num_objects,
+    at,
+    valid,
+    by_area,
+    epsilon,
+    inclusive: tl.constexpr,
+):
+    """Overlaps of one detection with many shapes, over its area where ``by_area``."""
+    left = tl.load(shapes + at, mask=valid, other=0.0)
+    top = tl.load(shapes + num_objects + at, mask=valid, other=0.0)
+    right = tl.load(shapes + 2 * num_objects + at, mask=valid, other=0.0)
+    bottom = tl.load(shapes + 3 * num_objects + at, mask=valid, other=0.0)
+    other_area = tl.load(shapes + 4 * num_objects + at, mask=valid, other=0.0)
+    left = tl.maximum(left, tl.load(boxes + row))
+    top = tl.maximum(top, tl.load(boxes + num_detections + row))
+    width = tl.minimum(right, tl.load(boxes + 2 * num_detections + row)) - left
+    height = tl.minimum(bottom, tl.load(boxes + 3 * num_detections + row)) - top
     if inclusive:
         width += 1
         height += 1
-    return tl.where((width > 0) & (height > 0), width * height, 0.0), other_area
+    area = tl.load(boxes + 4 * num_detections + row)
+    shared = tl.where((width > 0) & (height > 0), width * height, 0.0)
+    extra = tl.load(epsilon)
+    over = tl.where(by_area, area + extra, area + other_area - shared + extra)
+    return tl.where(shared > 0, shared / over, 0.0)
 
 
 @triton.jit
-def _passing(overlap, thresholds, threshold_bits, num_thresholds, strict: tl.constexpr):
-    """Lanes whose threshold each overlap reaches."""
+def _passing(overlap, mine, thresholds, threshold_bits, num_thresholds, strict: tl.constexpr):
+    """Lanes whose threshold the overlaps reach, with the objects that are ``mine``."""
     passes = overlap.to(tl.int64) * 0
     for number in range(num_thresholds):
         threshold = tl.load(thresholds + number)
@@ -88,39 +105,18 @@ def _passing(overlap, thresholds, threshold_bits, num_thresholds, strict: tl.con
             reached = overlap > threshold
         else:
             reached = overlap >= threshold
-        passes |= tl.where(reached, tl.load(threshold_bits + number), 0)
+        passes |= tl.where(reached & mine, tl.load(threshold_bits + number), 0)
     return passes
 
 
+# fmt: off
 @triton.jit(do_not_specialize=["num_detections", "num_objects", "num_thresholds"])
 def match_kernel(
-    boxes,
-    group,
-    present,
-    out_of_range,
-    starts,
-    object_boxes,
-    object_group,
-    object_starts,
-    counted,
-    exclusive,
-    over_area,
-    regions,
-    epsilon,
-    thresholds,
-    threshold_bits,
-    true_positive,
-    ignored,
-    num_detections,
-    num_objects,
-    num_thresholds,
-    size: tl.constexpr,
-    inclusive: tl.constexpr,
-    strict: tl.constexpr,
-    best_only: tl.constexpr,
-    last_wins: tl.constexpr,
-    two_shapes: tl.constexpr,
-    claims_used: tl.constexpr,
+    boxes, group, present, out_of_range, starts, object_boxes, object_group, object_starts,
+    counted, exclusive, over_area, regions, epsilon, thresholds, threshold_bits,
+    true_positive, ignored, num_detections, num_objects, num_thresholds,
+    size: tl.constexpr, inclusive: tl.constexpr, strict: tl.constexpr, best_only: tl.constexpr,
+    last_wins: tl.constexpr, two_shapes: tl.constexpr, claims_used: tl.constexpr,
 ):
     """Match the detections of image ``program_id(0)``; arguments as in :class:`fused.Matchable`."""
     image = tl.program_id(0)
@@ -131,64 +127,32 @@ def match_kernel(
     counts = tl.load(counted + at, mask=valid, other=0)
     uses = tl.load(exclusive + at, mask=valid, other=0)
     by_area = tl.load(over_area + at, mask=valid, other=0) != 0
-    extra = tl.load(epsilon)
     taken = tl.zeros([size], dtype=tl.int64)
     for row in range(tl.load(starts + image), tl.load(starts + image + 1)):
-        x1 = tl.load(boxes + row)
-        y1 = tl.load(boxes + num_detections + row)
-        x2 = tl.load(boxes + 2 * num_detections + row)
-        y2 = tl.load(boxes + 3 * num_detections + row)
-        area = tl.load(boxes + 4 * num_detections + row)
-        inter, other_area = _intersections(
-            x1, y1, x2, y2, object_boxes, num_objects, at, valid, inclusive
-        )
-        over = tl.where(by_area, area + extra, area + other_area - inter + extra)
-        overlap = tl.where(inter > 0, inter / over, 0.0)
         mine = its_group == tl.load(group + row)
-        passes = tl.where(
-            mine, _passing(overlap, thresholds, threshold_bits, num_thresholds, strict), 0
-        )
-        ignore_overlap = overlap
-        ignore_passes = passes
+        overlap = _overlaps(boxes, row, num_detections, object_boxes, num_objects, at, valid,
+                            by_area, epsilon, inclusive)
+        passes = _passing(overlap, mine, thresholds, threshold_bits, num_thresholds, strict)
+        covered, ignore_passes = overlap, passes
         if two_shapes:
-            inter, _ = _intersections(x1, y1, x2, y2, regions, num_objects, at, valid, inclusive)
-            ignore_overlap = tl.where(inter > 0, inter / (area + extra), 0.0)
-            ignore_passes = tl.where(
-                mine,
-                _passing(ignore_overlap, thresholds, threshold_bits, num_thresholds, strict),
-                0,
-            )
+            covered = _overlaps(boxes, row, num_detections, regions, num_objects, at, valid,
+                                valid, epsilon, inclusive)
+            ignore_passes = _passing(covered, mine, thresholds, threshold_bits, num_thresholds,
+                                     strict)
         if best_only:
             best = places == _preferred(overlap, passes, places, last_wins, size)
             passes = tl.where(best, passes, 0)
             ignore_passes = tl.where(best, ignore_passes, 0)
-        remaining = tl.load(present + row)
-        absent = ~remaining
-        positive, stale, taken, remaining = _claim(
-            passes & counts,
-            overlap,
-            taken,
-            remaining,
-            uses,
-            places,
-            last_wins,
-            size,
-            claims_used,
-        )
-        off, _, taken, remaining = _claim(
-            ignore_passes & ~counts,
-            ignore_overlap,
-            taken,
-            remaining,
-            uses,
-            places,
-            last_wins,
-            size,
-            claims_used,
-        )
-        off |= absent | stale | (remaining & tl.load(out_of_range + row))
+        left = tl.load(present + row)
+        off = ~left
+        positive, stale, taken, left = _claim(passes & counts, overlap, taken, left, uses, places,
+                                              last_wins, size, claims_used)
+        dropped, _, taken, left = _claim(ignore_passes & ~counts, covered, taken, left, uses,
+                                         places, last_wins, size, claims_used)
+        off |= dropped | stale | (left & tl.load(out_of_range + row))
         tl.store(true_positive + row, positive & ~stale)
         tl.store(ignored + row, off)
+# fmt: on
 
 
 def launch(rows: Matchable, rules: Rules, largest: int) -> tuple[Tensor, Tensor]:

@@ -50,9 +50,7 @@ def jaccard_counts(
     objects = np.bincount(object_images[counting], minlength=num_images)
     for level, limit in enumerate(score_limits):
         # Without any match: all that ignore regions do not hold.
-        counts[:, level, 1] = np.bincount(
-            images[(values > limit) & ~regions], minlength=num_images
-        )
+        counts[:, level, 1] = np.bincount(images[(values > limit) & ~regions], minlength=num_images)
         counts[:, level, 2] = objects - np.bincount(object_images[hidden], minlength=num_images)
     edges: dict[int, list[tuple[int, float]]] = {}
     columns = (detection.tolist(), ground_truth.tolist(), overlap.tolist())

@@ -56,7 +56,18 @@ def mask_overlaps(
         wanted = wanted & _touching(Pairs(i, pairs.ground_truth), masks)
     chosen = wanted.nonzero().squeeze(1)
     pairs = Pairs(*(column.index_select(0, chosen) for column in pairs))
-    i, j = i.index_select(0, chosen), pairs.ground_truth
+    i = i.index_select(0, chosen)
+    return Overlaps(pairs, overlaps_of_pairs(i, pairs.ground_truth, masks, starts, over_area))
+
+
+def overlaps_of_pairs(
+    i: Tensor,
+    j: Tensor,
+    masks: tuple[Masks, Masks],
+    starts: tuple[Tensor, Tensor],
+    over_area: Tensor,
+) -> Tensor:
+    """[P] float64 overlaps of masks ``i`` [P], rows as they came, images rising, and ``j`` [P]."""
     images = torch.arange(len(masks[0]) + 1, device=i.device)
     bounds = torch.searchsorted(torch.bucketize(i, starts[0], right=True) - 1, images).tolist()
     first, second = (column.tolist() for column in starts)
@@ -67,7 +78,7 @@ def mask_overlaps(
             rows, others = i[part] - first[image], j[part] - second[image]
             crowd = over_area.index_select(0, j[part])
             found.append(_overlaps(masks[0][image], masks[1][image], rows, others, crowd))
-    return Overlaps(pairs, torch.cat(found))
+    return torch.cat(found)
 
 
 def match_by_masks(rows: Matchable, rules: Rules, overlaps: Overlaps) -> tuple[Tensor, Tensor]:

@@ -1,13 +1,25 @@
-"""What every metric has: a state that is updated, merged, saved and computed."""
+"""What every metric has: a state that is updated, merged, synchronised, saved and computed."""
 
 from __future__ import annotations
 
+import copy
+import warnings
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import torch
+from torch import Tensor
 
-from ..errors import StateError
+from ..distributed import Group, num_ranks, own_rank, sync
+from ..errors import InputError, StateError, VocMetricsWarning
+from ..protocols import Protocol
+from ..state_files import protocols_of, read_state, write_state
+from ..states import num_images, order_of_arrival
+
+STATE_SCHEMA = 1
 
 
 class Metric(ABC):
@@ -17,13 +29,42 @@ class Metric(ABC):
     leaves the state as it was.
     """
 
+    class_names: tuple[str, ...]
+    _kinds: ClassVar[dict[str, type[Metric]]] = {}
+    _device: torch.device | None
+    _updated: bool
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Metric._kinds[cls.__name__] = cls
+
     @abstractmethod
     def update(self, predictions: Any, targets: Any) -> Self:
         """Add a batch and return the metric."""
 
     @abstractmethod
-    def compute(self, *, sync: bool = True) -> Any:
-        """The result over everything since ``reset``; a collective in a process group."""
+    def compute(self, *, sync: bool = True, group: Group = None, dst: int | None = None) -> Any:
+        """A collective in a process group: the result over everything since ``reset``.
+
+        All ranks of the group must call it, also those that have seen nothing, and all get the same
+        bits. Of several copies of an image, which a distributed sampler makes to fill up its last
+        round, the one met earliest counts (smallest place on its rank, then smallest rank), and a
+        warning says how many were dropped; this needs image ids. Images without ids are taken in
+        the order of a distributed sampler (place, then rank), copies as images of their own. The
+        state of a rank stays its own, so that ``update`` may go on.
+
+        Args:
+            sync: False for this rank's own images, which is no collective.
+            group: the process group; None for the default one.
+            dst: the rank (of the default group) that gets the result, while the others get None;
+                None for all ranks.
+
+        Raises:
+            InputError: if values on a device broke the rules; until ``reset``. If it happens on one
+                rank, all raise and name it.
+            StateError: if ranks differ in protocol, classes or version, or one is lost; if an image
+                came twice with different ground truth. Unless a rank is lost, all raise the same.
+        """
 
     @abstractmethod
     def reset(self) -> Self:
@@ -45,26 +86,168 @@ class Metric(ABC):
     def to(self, device: torch.device | str) -> Self:
         """Move the state and all later work to a device."""
 
+    def save_state(self, path: str | Path) -> Self:
+        """Write the state to a ``.npz`` file of arrays and JSON, which is read without pickle.
 
-def refuse_unsynced(sync: bool) -> None:
-    """Raise rather than give each rank of a process group an answer of its own.
+        Raises:
+            InputError: if values on a device broke the rules; until ``reset``.
+            OSError: if the file cannot be written.
+        """
+        write_state(path, self.state_dict(), self._all_protocols())
+        return self
 
-    Raises:
-        StateError: if ``sync`` is wanted in a process group of more than one rank.
-    """
-    distributed = torch.distributed
-    if not (sync and distributed.is_available() and distributed.is_initialized()):
-        return
-    if distributed.get_world_size() > 1:
-        raise StateError(
-            "states are not synchronised across ranks in this version",
-            where="compute",
-            got=f"a process group of {distributed.get_world_size()} ranks",
-            remedy="call compute(sync=False) for this rank's own images",
-        )
+    def load_state(self, path: str | Path) -> Self:
+        """Replace the state by that of a file of the same protocol and classes.
+
+        Raises:
+            StateError: if the file is no state, damaged, or of other rules; the state is then as it
+                was.
+            OSError: if there is no such file.
+        """
+        state, _ = read_state(path)
+        with _named(path):
+            return self.load_state_dict(state)
+
+    @classmethod
+    def from_states(cls, *paths: str | Path) -> Self:
+        """A metric as state files describe it, with all that they have seen.
+
+        The files are taken as ranks are: of several copies of an image the one met earliest counts,
+        and images without ids come by their place in the file, then by file.
+
+        Raises:
+            StateError: if a file is no state, damaged, or of other rules than the first.
+            OSError: if there is no such file.
+
+        Example:
+            >>> import tempfile
+            >>> from torch_vocmetrics import DetectionAP
+            >>> path = tempfile.mkdtemp() + "/shard.npz"
+            >>> DetectionAP("voc2007", class_names=["cat"]).update([], []).save_state(path)
+            DetectionAP(detection/voc2007; 1 classes)
+            >>> Metric.from_states(path)
+            DetectionAP(detection/voc2007; 1 classes)
+        """
+        if not paths:
+            raise InputError("must be at least one state file", where="paths")
+        states, saved = zip(*map(read_state, paths), strict=True)
+        kind = Metric._kinds.get(states[0].get("metric"))
+        if kind is None or not issubclass(kind, cls):
+            raise StateError(
+                f"the state is of another metric than {cls.__name__}",
+                where=str(paths[0]),
+                got=states[0].get("metric"),
+            )
+        protocols = protocols_of(states[0], saved[0], str(paths[0]))
+        metric = kind._of(protocols, states[0]["class_names"])
+        parts = []
+        for path, state in zip(paths, states, strict=True):
+            with _named(path):
+                parts.append(metric._blank().load_state_dict(state))
+        return metric._union(parts, [num_images(state) for state in states])
+
+    # What a metric adds --------------------------------------------------------------------------
+
+    @classmethod
+    @abstractmethod
+    def _of(cls, protocols: Sequence[Any], class_names: Sequence[str]) -> Self:
+        """A metric with these rules."""
+
+    @abstractmethod
+    def _clear(self) -> None:
+        """Set the state to that of a new metric."""
+
+    @abstractmethod
+    def _all_protocols(self) -> Sequence[Protocol]:
+        """The rules."""
+
+    @abstractmethod
+    def _distinct(self) -> Any:
+        """The state without repeated images; copies are checked and warned of."""
+
+    @abstractmethod
+    def _result(self, distinct: Any) -> Any:
+        """The result of what :meth:`_distinct` gave."""
+
+    @abstractmethod
+    def _arrange(self, order: Tensor) -> None:
+        """Put the images into another order, [I] int64 rows on the CPU."""
+
+    def _identity(self) -> dict[str, Any]:
+        """What states must have in common."""
+        protocols = self._all_protocols()
+        return {
+            "schema": STATE_SCHEMA,
+            "metric": type(self).__name__,
+            "protocols": [protocol.name for protocol in protocols],
+            "fingerprints": [protocol.fingerprint for protocol in protocols],
+            "class_names": list(self.class_names),
+        }
+
+    # What all metrics share ----------------------------------------------------------------------
+
+    def _compute(self, together: bool, group: Group, dst: int | None) -> Any:
+        """Body of every ``compute``."""
+        with torch.no_grad():
+            ranks = num_ranks(group) if together else 1
+            metric = self if ranks == 1 else self._synced(group, dst)
+            if not metric._updated:
+                warnings.warn(
+                    "compute() came before update(): numbers are NaN and counts 0",
+                    VocMetricsWarning,
+                    stacklevel=3,
+                )
+            distinct = metric._distinct()
+            if together and dst not in (None, own_rank()):
+                return None
+            return metric._result(distinct)
+
+    def _synced(self, group: Group, dst: int | None) -> Self:
+        """A metric of its own with what all ranks have seen; two collectives."""
+        state: dict[str, Any] | Exception
+        try:
+            state = self.state_dict()
+        except Exception as error:  # raised by all ranks, after the header
+            state = error
+        states = sync(state, self._identity(), group=group, dst=dst)
+        parts = [self._blank().load_state_dict(one) for one in states]
+        if self._device is not None:
+            parts = [part.to(self._device) for part in parts]
+        images = [num_images(one) for one in states]
+        if any(images) and all(one["image_ids"] is None for one in states):
+            warnings.warn(
+                "images have no image_id: if a distributed sampler filled up its last round, the "
+                "copies are counted as images of their own; give image_id in every target",
+                VocMetricsWarning,
+                stacklevel=4,
+            )
+        return self._union(parts, images)
+
+    def _union(self, parts: Sequence[Self], images: Sequence[int]) -> Self:
+        """A metric of its own with the images of all parts in the order in which they were met."""
+        union = self._blank().merge(*parts)
+        if len(parts) > 1 and any(images):
+            union._arrange(order_of_arrival(images))
+        return union
+
+    def _blank(self) -> Self:
+        """A metric of the same rules that has seen nothing."""
+        blank = copy.copy(self)
+        blank._clear()
+        return blank
 
 
-def refuse_other_rules(mine: dict[str, Any], other: object, where: str) -> None:
+@contextmanager
+def _named(path: str | Path) -> Iterator[None]:
+    """Put the name of a file before what is wrong with its state."""
+    try:
+        yield
+    except StateError as error:
+        named = StateError(error.what, where=str(path), got=error.got, remedy=error.remedy)
+        raise named from None
+
+
+def refuse_other_rules(mine: Mapping[str, Any], other: object, where: str) -> None:
     """Compare what two states say of their rules: schema, metric, protocols and classes.
 
     Raises:

@@ -9,14 +9,14 @@ NaN ranks after it, as in the kit. Differences to the official tools, each with 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 
-from ..errors import InputError, StateError, VocMetricsWarning
+from ..distributed import Group
+from ..errors import InputError, StateError
 from ..protocols import ClassificationProtocol, load_protocol, protocol_title
 from ..results import ClassificationResult
 from ..score_table import (
@@ -27,10 +27,8 @@ from ..score_table import (
     wrong_target,
 )
 from ..voc_summaries import classification_result
-from .base import Metric, refuse_other_rules, refuse_unsynced
+from .base import Metric, refuse_other_rules
 from .recorded import class_names_of
-
-STATE_SCHEMA = 1
 
 
 class ClassificationAP(Metric):
@@ -111,27 +109,29 @@ class ClassificationAP(Metric):
             self._parts.append(ScoreTable(ids, values, truth))
         return self
 
-    @torch.no_grad()
-    def compute(self, *, sync: bool = True) -> ClassificationResult:
+    def compute(
+        self, *, sync: bool = True, group: Group = None, dst: int | None = None
+    ) -> ClassificationResult:
         """A collective in a process group: the result over everything since ``reset``.
 
         Args:
             sync: False for this rank's own images.
+            group: the process group; None for the default one.
+            dst: the rank that gets the result, the others get None; None for all ranks.
 
         Raises:
-            StateError: in a process group of several ranks unless ``sync=False``; if an image came
-                twice with different targets.
+            StateError: if ranks differ in protocol, classes or version, or one is lost; if an image
+                came twice with different targets.
             InputError: if targets on a device broke the rules; until ``reset``.
         """
-        refuse_unsynced(sync)
-        table = self._table()
-        if not self._updated:
-            warnings.warn(
-                "compute() came before update(): numbers are NaN and counts 0",
-                VocMetricsWarning,
-                stacklevel=2,
-            )
-        scores, targets = table.without_repeats().in_order().ranked()
+        result: ClassificationResult = self._compute(sync, group, dst)
+        return result
+
+    def _distinct(self) -> ScoreTable:
+        return self._table().without_repeats()
+
+    def _result(self, distinct: ScoreTable) -> ClassificationResult:
+        scores, targets = distinct.in_order().ranked()
         return classification_result(self.protocol, scores, targets, self.class_names)
 
     def reset(self) -> Self:
@@ -160,6 +160,7 @@ class ClassificationAP(Metric):
         table = self._table()
         return self._identity() | {
             "updated": self._updated,
+            "num_images": table.num_images,
             "image_ids": None if table.image_ids is None else list(table.image_ids),
             "scores": table.scores,
             "targets": table.targets,
@@ -211,11 +212,12 @@ class ClassificationAP(Metric):
         self._clear()
         self._parts, self._device, self._updated = [table], device, updated
 
-    def _identity(self) -> dict[str, Any]:
-        return {
-            "schema": STATE_SCHEMA,
-            "metric": type(self).__name__,
-            "protocols": [self.protocol.name],
-            "fingerprints": [self.protocol.fingerprint],
-            "class_names": list(self.class_names),
-        }
+    def _arrange(self, order: torch.Tensor) -> None:
+        self._parts = [self._table().rows(order)]
+
+    @classmethod
+    def _of(cls, protocols: Sequence[Any], class_names: Sequence[str]) -> Self:
+        return cls(protocols[0], class_names=class_names)
+
+    def _all_protocols(self) -> list[ClassificationProtocol]:
+        return [self.protocol]

@@ -13,17 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Generic, TypeVar, cast, overload
+from typing import Any, Generic, TypeVar, cast, overload
 
-import torch
-
+from ..distributed import Group
 from ..errors import InputError
 from ..matching.lanes import Lanes
 from ..protocols import DetectionProtocol, load_protocol
 from ..ranking import rankings
+from ..records import MatchRecords
 from ..results import DetectionResult
 from ..summaries import detection_result
-from .base import refuse_unsynced
 from .recorded import RecordMetric
 
 ProtocolLike = str | Path | DetectionProtocol
@@ -108,24 +107,32 @@ class DetectionAP(RecordMetric, Generic[R_co]):
         if not names or len(set(names)) < len(names):
             raise InputError("must be one protocol or several of distinct names", got=names)
 
-    @torch.no_grad()
-    def compute(self, *, sync: bool = True) -> R_co:
+    def compute(self, *, sync: bool = True, group: Group = None, dst: int | None = None) -> R_co:
         """A collective in a process group: the result over everything since ``reset``.
 
         Args:
             sync: False for this rank's own images.
+            group: the process group; None for the default one.
+            dst: the rank that gets the result, the others get None; None for all ranks.
 
         Returns:
             The result, or for several protocols a dict of results by protocol name.
 
         Raises:
-            StateError: in a process group of several ranks unless ``sync=False``; if an image came
-                twice with different ground truth.
+            StateError: if ranks differ in protocol, classes or version, or one is lost; if an image
+                came twice with different ground truth.
             InputError: if values on a device broke the rules; until ``reset``.
         """
-        refuse_unsynced(sync)
+        return cast(R_co, self._compute(sync, group, dst))
+
+    def _result(self, distinct: Sequence[MatchRecords]) -> Any:
         results = {}
-        for protocol, records in zip(self.protocols, self._unrepeated_records(), strict=True):
+        for protocol, records in zip(self.protocols, distinct, strict=True):
             ranked = rankings(records, Lanes.of(protocol), len(self.class_names))
             results[protocol.name] = detection_result(protocol, ranked, self.class_names)
-        return cast(R_co, results[self.protocols[0].name] if self._single else results)
+        return results[self.protocols[0].name] if self._single else results
+
+    @classmethod
+    def _of(cls, protocols: Sequence[Any], class_names: Sequence[str]) -> DetectionAP[Any]:
+        one_or_all = protocols[0] if len(protocols) == 1 else list(protocols)
+        return DetectionAP(one_or_all, class_names=class_names)

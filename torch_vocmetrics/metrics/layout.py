@@ -20,6 +20,7 @@ from typing import Any, Self, cast
 
 import torch
 
+from ..distributed import Group
 from ..errors import InputError
 from ..inputs import read_image_ids
 from ..layouts import LayoutBatch, LayoutRows, layout_fault, pack_layouts
@@ -31,7 +32,6 @@ from ..ranking import rank
 from ..records import MatchRecords
 from ..results import LayoutResult
 from ..voc_summaries import layout_result
-from .base import refuse_unsynced
 from .recorded import CHUNK_ROWS, RecordMetric
 
 _LANE = Lanes(1, 1)
@@ -113,23 +113,33 @@ class LayoutAP(RecordMetric):
             self._flush()
         return self
 
-    @torch.no_grad()
-    def compute(self, *, sync: bool = True) -> LayoutResult:
+    def compute(
+        self, *, sync: bool = True, group: Group = None, dst: int | None = None
+    ) -> LayoutResult:
         """A collective in a process group: the result over everything since ``reset``.
 
         Args:
             sync: False for this rank's own images.
+            group: the process group; None for the default one.
+            dst: the rank that gets the result, the others get None; None for all ranks.
 
         Raises:
-            StateError: in a process group of several ranks unless ``sync=False``; if an image came
+            StateError: if ranks differ in protocol or version, or one is lost; if an image came
                 twice with different persons.
             InputError: if values on a device broke the rules; until ``reset``.
         """
-        refuse_unsynced(sync)
-        (records,) = self._unrepeated_records()
+        result: LayoutResult = self._compute(sync, group, dst)
+        return result
+
+    def _result(self, distinct: Sequence[MatchRecords]) -> LayoutResult:
+        (records,) = distinct
         by_score = self.protocol.walk == "by_confidence"
         ranking = rank(records, _LANE, len(self.class_names), by_score=by_score)
         return layout_result(self.protocol, ranking)
+
+    @classmethod
+    def _of(cls, protocols: Sequence[Any], class_names: Sequence[str]) -> Self:  # noqa: ARG003
+        return cls(protocols[0])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({protocol_title(self.protocol)})"

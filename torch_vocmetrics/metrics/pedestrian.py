@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import torch
 from torch import Tensor
 
+from ..distributed import Group
 from ..errors import InputError
 from ..inputs import Batch
 from ..matching.pedestrians import match_pedestrians
@@ -28,7 +28,6 @@ from ..protocols import MissRateProtocol, load_protocol
 from ..ragged import Detections, GroundTruths
 from ..records import Ids, MatchRecords
 from ..results import MissRateResult
-from .base import refuse_unsynced
 from .recorded import RecordMetric
 
 
@@ -98,23 +97,33 @@ class LogAverageMissRate(RecordMetric):
         """
         return super().update(predictions, targets)
 
-    @torch.no_grad()
-    def compute(self, *, sync: bool = True) -> MissRateResult:
+    def compute(
+        self, *, sync: bool = True, group: Group = None, dst: int | None = None
+    ) -> MissRateResult:
         """A collective in a process group: the result over everything since ``reset``.
 
         Args:
             sync: False for this rank's own images.
+            group: the process group; None for the default one.
+            dst: the rank that gets the result, the others get None; None for all ranks.
 
         Returns:
             The result; :class:`CrowdMissRateResult` under CrowdHuman's protocol.
 
         Raises:
-            StateError: in a process group of several ranks unless ``sync=False``; if an image came
-                twice with different ground truth.
+            StateError: if ranks differ in protocol, class or version, or one is lost; if an image
+                came twice with different ground truth.
             InputError: if values on a device broke the rules; until ``reset``.
         """
-        refuse_unsynced(sync)
-        return miss_rate_result(self.protocol, self._unrepeated_records()[0])
+        result: MissRateResult = self._compute(sync, group, dst)
+        return result
+
+    def _result(self, distinct: Sequence[MatchRecords]) -> MissRateResult:
+        return miss_rate_result(self.protocol, distinct[0])
+
+    @classmethod
+    def _of(cls, protocols: Sequence[Any], class_names: Sequence[str]) -> Self:
+        return cls(protocols[0], class_name=class_names[0])
 
     def _match_chunk(
         self,

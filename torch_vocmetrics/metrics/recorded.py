@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Self
@@ -10,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ..errors import InputError, StateError, VocMetricsWarning
+from ..errors import InputError, StateError
 from ..faults import Suspect
 from ..inputs import (
     Batch,
@@ -37,9 +36,6 @@ CHUNK_ROWS = 2**16
 CHUNK_PAIRS = 2**22
 CHUNK_MASK_BYTES = 2**25
 """A chunk is matched when it holds so many rows, pairs (by their bound), or bytes of masks."""
-
-STATE_SCHEMA = 1
-
 
 RecordProtocol = DetectionProtocol | MissRateProtocol
 
@@ -152,7 +148,7 @@ class RecordMetric(Metric):
             StateError: if protocols or classes differ, or only some have image ids.
         """
         for other in others:
-            self._check_same_rules(other._identity(), "merge")
+            refuse_other_rules(self._identity(), other._identity(), "merge")
         mine = self._records()
         theirs = [other._records() for other in others if other._updated]
         device = self._device
@@ -170,6 +166,7 @@ class RecordMetric(Metric):
         records = self._records()
         return self._identity() | {
             "updated": self._updated,
+            "num_images": records[0].num_images,
             "image_ids": None if records[0].image_ids is None else list(records[0].image_ids),
             "records": [
                 {name: getattr(part, name) for name in (*TENSORS, *OPTIONAL)} for part in records
@@ -182,7 +179,7 @@ class RecordMetric(Metric):
         Raises:
             StateError: if it is of other rules, or damaged; the state is then as it was.
         """
-        self._check_same_rules(state, "load_state_dict")
+        refuse_other_rules(self._identity(), state, "load_state_dict")
         try:
             ids = state["image_ids"]
             records = [
@@ -227,15 +224,9 @@ class RecordMetric(Metric):
         ]
         return [parts[0] for parts in self._parts]
 
-    def _unrepeated_records(self) -> list[MatchRecords]:
-        """Records of distinct images; warns if nothing was seen at all."""
+    def _distinct(self) -> list[MatchRecords]:
+        """Records of distinct images."""
         records = self._records()
-        if not self._updated:
-            warnings.warn(
-                "compute() came before update(): numbers are NaN and counts 0",
-                VocMetricsWarning,
-                stacklevel=3,
-            )
         keep = distinct_images(records[0])
         return records if keep is None else [part.keep_images(keep) for part in records]
 
@@ -328,17 +319,11 @@ class RecordMetric(Metric):
     def _words(self, number: int) -> int:
         return Lanes.of(self.protocols[number]).words
 
-    def _identity(self) -> dict[str, Any]:
-        return {
-            "schema": STATE_SCHEMA,
-            "metric": type(self).__name__,
-            "protocols": [protocol.name for protocol in self.protocols],
-            "fingerprints": [protocol.fingerprint for protocol in self.protocols],
-            "class_names": list(self.class_names),
-        }
+    def _arrange(self, order: Tensor) -> None:
+        self._parts = [[part.in_order(order)] for part in self._records()]
 
-    def _check_same_rules(self, other: dict[str, Any], where: str) -> None:
-        refuse_other_rules(self._identity(), other, where)
+    def _all_protocols(self) -> tuple[Any, ...]:
+        return self.protocols
 
 
 def class_names_of(

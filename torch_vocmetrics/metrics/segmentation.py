@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -10,19 +9,18 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ..errors import InputError, StateError, VocMetricsWarning
+from ..distributed import Group
+from ..errors import InputError, StateError
 from ..label_maps import LabelRules, count, explain, read_maps
 from ..pixel_counts import PixelCounts
 from ..pixel_summaries import segmentation_result
 from ..protocols import SegmentationProtocol, load_dataset, load_protocol, protocol_title
 from ..records import Ids
 from ..results import SegmentationResult
-from .base import Metric, refuse_unsynced
+from .base import Metric, refuse_other_rules
 
 CHUNK_CELLS = 2**22
 """Dense counts become sparse when so many cells are open: 32 MiB."""
-
-STATE_SCHEMA = 1
 
 
 class MeanIoU(Metric):
@@ -131,31 +129,32 @@ class MeanIoU(Metric):
             self._flush()
         return self
 
-    @torch.no_grad()
-    def compute(self, *, sync: bool = True) -> SegmentationResult:
+    def compute(
+        self, *, sync: bool = True, group: Group = None, dst: int | None = None
+    ) -> SegmentationResult:
         """A collective in a process group: the result over everything since ``reset``.
 
         Args:
             sync: False for this rank's own images.
+            group: the process group; None for the default one.
+            dst: the rank that gets the result, the others get None; None for all ranks.
 
         Raises:
-            StateError: in a process group of several ranks unless ``sync=False``; if an image came
-                twice with different ground truth.
+            StateError: if ranks differ in protocol, classes or version, or one is lost; if an image
+                came twice with different ground truth.
             InputError: if labels on a device broke the rules; until ``reset``.
         """
-        refuse_unsynced(sync)
-        counts = self._counts()
-        if not self._updated:
-            warnings.warn(
-                "compute() came before update(): numbers are NaN and counts 0",
-                VocMetricsWarning,
-                stacklevel=2,
-            )
+        result: SegmentationResult = self._compute(sync, group, dst)
+        return result
+
+    def _distinct(self) -> PixelCounts:
+        return self._counts().without_repeats(len(self.class_names) + 1)
+
+    def _result(self, distinct: PixelCounts) -> SegmentationResult:
         K = len(self.class_names)
-        counts = counts.without_repeats(K + 1)
-        matrix = counts.total(self._cells).reshape(K, K + 1).cpu().numpy()
+        matrix = distinct.total(self._cells).reshape(K, K + 1).cpu().numpy()
         return segmentation_result(
-            self.protocol, matrix, self.class_names, self._categories, counts.num_images
+            self.protocol, matrix, self.class_names, self._categories, distinct.num_images
         )
 
     def reset(self) -> Self:
@@ -172,7 +171,7 @@ class MeanIoU(Metric):
             StateError: if protocols or classes differ, or only some have image ids.
         """
         for other in others:
-            self._check_same_rules(other._identity(), "merge")
+            refuse_other_rules(self._identity(), other._identity(), "merge")
         mine = self._counts()
         theirs = [other._counts() for other in others if other._updated]
         device = self._device
@@ -198,7 +197,7 @@ class MeanIoU(Metric):
         Raises:
             StateError: if it is of other rules, or damaged; the state is then as it was.
         """
-        self._check_same_rules(state, "load_state_dict")
+        refuse_other_rules(self._identity(), state, "load_state_dict")
         try:
             ids = state["image_ids"]
             counts = PixelCounts(
@@ -268,26 +267,15 @@ class MeanIoU(Metric):
                 got=f"{_kind(ids)} after {_kind(last)}",
             )
 
-    def _identity(self) -> dict[str, Any]:
-        return {
-            "schema": STATE_SCHEMA,
-            "metric": type(self).__name__,
-            "protocol": self.protocol.name,
-            "fingerprint": self.protocol.fingerprint,
-            "class_names": list(self.class_names),
-        }
+    def _arrange(self, order: Tensor) -> None:
+        self._parts = [self._counts().in_order(order)]
 
-    def _check_same_rules(self, other: dict[str, Any], where: str) -> None:
-        mine = self._identity()
-        for key in ("schema", "metric", "fingerprint", "class_names"):
-            if not isinstance(other, dict) or other.get(key) != mine[key]:
-                shown = "protocol" if key == "fingerprint" else key
-                raise StateError(
-                    f"the states are of different {shown}: {mine[shown]} here",
-                    where=where,
-                    got=other.get(shown) if isinstance(other, dict) else type(other).__name__,
-                    remedy="give both metrics the same protocol and classes",
-                )
+    @classmethod
+    def _of(cls, protocols: Sequence[Any], class_names: Sequence[str]) -> Self:
+        return cls(protocols[0], class_names=class_names)
+
+    def _all_protocols(self) -> list[SegmentationProtocol]:
+        return [self.protocol]
 
 
 def _kind(ids: Sequence[object] | Ids | None) -> str:
@@ -340,10 +328,11 @@ def _classes(
         raise InputError(
             "num_classes, class_names and label_ids must agree on at least one class", got=found
         )
-    if not given or (K == len(dataset.class_names) and class_names is None):
+    if not given or (len(dataset.class_names) == K and class_names is None):
         labels = dataset.label_ids if label_ids is None else tuple(map(int, label_ids))
         return dataset.class_names, labels, dataset.category_names
     names = tuple(map(str, range(K)) if class_names is None else class_names)
-    labels = tuple(range(K)) if label_ids is None else tuple(map(int, label_ids))
-    categories = dataset.category_names if names == dataset.class_names else ()
-    return names, labels, categories
+    known = names == dataset.class_names
+    default = dataset.label_ids if known else tuple(range(K))
+    labels = default if label_ids is None else tuple(map(int, label_ids))
+    return names, labels, dataset.category_names if known else ()

@@ -7,6 +7,9 @@ tensor operations do; the counts are integers and therefore the same.
 
 from __future__ import annotations
 
+import math
+import mmap
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -15,6 +18,7 @@ from torch import Tensor
 WORD = 64
 WORKSPACE_BYTES = 2**23
 """Temporary memory of one step: 8 MiB whatever the number and size of masks."""
+PAGES_FROM = 2**60
 
 
 def pack_masks(masks: Tensor) -> Tensor:
@@ -24,9 +28,7 @@ def pack_masks(masks: Tensor) -> Tensor:
         [N, H, ceil(W / 64)] int64 on the same device; nothing is waited for.
     """
     count, height, width = masks.shape
-    words = torch.zeros(
-        (count, height, -(-width // WORD)), dtype=torch.int64, device=masks.device
-    )
+    words = _no_bits(count, height, width, masks.device)
     if not words.numel():
         return words
     for start, part in _pieces(masks, height * width):
@@ -38,12 +40,23 @@ def pack_masks(masks: Tensor) -> Tensor:
 def above_half(probabilities: Tensor) -> Tensor:
     """Packed bits of ``probabilities`` [N, H, W] floating point: pixels above 0.5."""
     count, height, width = probabilities.shape
-    words = torch.zeros(
-        (count, height, -(-width // WORD)), dtype=torch.int64, device=probabilities.device
-    )
+    words = _no_bits(count, height, width, probabilities.device)
     for start, part in _pieces(probabilities, height * width):
         words[start : start + part.shape[0]] = pack_masks(part > 0.5)
     return words
+
+
+def _no_bits(count: int, height: int, width: int, device: torch.device) -> Tensor:
+    """[N, H, ceil(W / 64)] int64 zeros.
+
+    On the host many are pages of their own, which go back to the system with the tensor: from the
+    heap they would leave holes, and several times the memory in use would stay taken (measured).
+    """
+    shape = (count, height, -(-width // WORD))
+    size = 8 * math.prod(shape)
+    if device.type != "cpu" or size < PAGES_FROM:
+        return torch.zeros(shape, dtype=torch.int64, device=device)
+    return torch.frombuffer(mmap.mmap(-1, size), dtype=torch.int64).reshape(shape)
 
 
 def mask_areas(words: Tensor) -> Tensor:

@@ -56,7 +56,9 @@ def _rle_of_polygons(polygons: Any, height: int, width: int) -> Rle:
     if any(one.size < 6 or one.size % 2 or not np.isfinite(one).all() for one in outlines):
         raise ValueError("a polygon must be x, y of at least three corners, all finite")
     if not outlines:
-        empty: Rle = api.frPyObjects({"size": [height, width], "counts": [height * width]}, height, width)
+        empty: Rle = api.frPyObjects(
+            {"size": [height, width], "counts": [height * width]}, height, width
+        )
         return empty
     merged: Rle = api.merge(api.frPyObjects([one.tolist() for one in outlines], height, width))
     return {"size": [height, width], "counts": merged["counts"]}

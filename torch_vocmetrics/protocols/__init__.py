@@ -14,6 +14,7 @@ from .files import (
     load_protocol,
     protocol_file,
     protocol_names,
+    protocol_of_rules,
     protocol_title,
 )
 from .layout import LayoutProtocol
@@ -41,5 +42,6 @@ __all__ = [
     "load_protocol",
     "protocol_file",
     "protocol_names",
+    "protocol_of_rules",
     "protocol_title",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -12,8 +12,8 @@ from .rules import (
     is_number,
     limits,
     number,
-    positive,
     one_of,
+    positive,
     read_levels,
     read_tuple,
     rule,
@@ -51,12 +51,14 @@ def areas(ranges: object) -> str | None:
 
 
 def read_areas(value: object) -> object:
-    """Triples as area ranges; anything else as it is, for the check to refuse."""
-    if not isinstance(value, list) or not all(
-        isinstance(entry, list) and len(entry) == 3 for entry in value
-    ):
+    """Triples or tables as area ranges; anything else as it is, for the check to refuse."""
+    if not isinstance(value, list):
         return value
-    return tuple(AreaRange(*entry) for entry in value)
+    keys = AreaRange._fields
+    rows = [[e.get(k) for k in keys] if isinstance(e, Mapping) else e for e in value]
+    if not all(isinstance(entry, list) and len(entry) == len(keys) for entry in rows):
+        return value
+    return tuple(AreaRange(*entry) for entry in rows)
 
 
 @dataclass(frozen=True, kw_only=True)

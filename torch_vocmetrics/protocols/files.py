@@ -119,6 +119,31 @@ def _read_value(rule: dataclasses.Field[Any], value: object) -> object:
         return value  # left as written: the rule's check says what it must be
 
 
+def protocol_of_rules(task: str, name: str, rules: Mapping[str, Any]) -> Protocol:
+    """A protocol whose rules are plain data, as a state file keeps them.
+
+    Args:
+        task: such as ``"detection"``.
+        name: what the protocol is called.
+        rules: every rule by its name; lists and tables as in a TOML file.
+
+    Raises:
+        ProtocolError: if there is no such task, or the rules do not hold or are other ones.
+    """
+    kind = TASKS.get(task)
+    if kind is None:
+        raise ProtocolError("no task of this package", where=f"protocol {name}", got=repr(task))
+    fields = rules_of(kind)
+    wanted = {rule.name for rule in fields}
+    if wanted != set(rules):
+        raise ProtocolError(
+            "rules are missing or unknown",
+            where=f"protocol {name}",
+            got=", ".join(sorted(wanted ^ set(rules))),
+        )
+    return kind(name=name, **{rule.name: _read_value(rule, rules[rule.name]) for rule in fields})
+
+
 def _near(name: str, known: Mapping[str, Any] | list[str]) -> str:
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return f" (did you mean {', '.join(near)}?)" if near else ""

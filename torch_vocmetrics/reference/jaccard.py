@@ -36,13 +36,16 @@ def jaccard_counts(picture: Picture, rules: MissRateProtocol) -> list[tuple[int,
 def iou(one: Rect, other: Rect, rules: MissRateProtocol) -> float:
     """Intersection over union with the protocol's epsilon."""
     shared = intersection(one, other)
+    if shared == 0:
+        return 0.0
     return shared / (one.area + other.area - shared + rules.overlap_epsilon)
 
 
 def inside(one: Rect, regions: list[Rect], rules: MissRateProtocol) -> bool:
     """Whether more than half of a box lies in one ignore region."""
     return any(
-        intersection(one, region) / (one.area + rules.overlap_epsilon) > MATCHED
+        intersection(one, region) > 0
+        and intersection(one, region) / (one.area + rules.overlap_epsilon) > MATCHED
         for region in regions
     )
 

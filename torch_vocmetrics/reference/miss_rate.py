@@ -14,7 +14,7 @@ import numpy as np
 
 from ..protocols import MissRateProtocol, Subset, load_protocol
 from ..results import CrowdMissRateResult, MissRateCurve, MissRateResult, as_tensor
-from .arithmetic import below, float64, mean_in_sequence, quotient
+from .arithmetic import below, float64, matlab_max, mean_in_sequence, quotient
 from .jaccard import jaccard_counts, jaccard_index
 from .pedestrians import Pedestrian, Picture, Rect, read_pictures
 from .reading import read_classes
@@ -82,13 +82,16 @@ def evaluate(
     }
     if not protocol.jaccard_scores:
         return MissRateResult(**common)
-    counts = [jaccard_counts(picture, protocol) for picture in pictures]
+    counts = [
+        jaccard_counts(picture._replace(detections=cut(picture, protocol)), protocol)
+        for picture in pictures
+    ]
     by_score = jaccard_index(counts, protocol)
     levels = len(protocol.jaccard_scores)
     return CrowdMissRateResult(
         **common,
         average_precision=per_subset[0]["average_precision"],
-        jaccard_index=max(by_score) if pictures else math.nan,
+        jaccard_index=matlab_max(by_score),
         jaccard_by_score=float64(by_score),
         jaccard_counts=as_tensor(np.array(counts, dtype=np.int32).reshape(-1, levels, 3)),
     )

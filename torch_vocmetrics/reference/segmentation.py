@@ -84,9 +84,11 @@ def classes_of(
     if class_names is None and len(dataset.class_names) == K:
         labels = dataset.label_ids if label_ids is None else tuple(label_ids)
         return dataset.class_names, labels, dataset.category_names
-    names = [str(k) for k in range(K)] if class_names is None else class_names
-    categories = dataset.category_names if tuple(names) == dataset.class_names else ()
-    return tuple(names), tuple(range(K) if label_ids is None else label_ids), categories
+    names = tuple(str(k) for k in range(K)) if class_names is None else tuple(class_names)
+    known = names == dataset.class_names
+    default = dataset.label_ids if known else tuple(range(K))
+    labels = default if label_ids is None else tuple(label_ids)
+    return names, labels, dataset.category_names if known else ()
 
 
 def count_image(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..protocols import DetectionProtocol, protocol_title
-from .numbers import mean_of_defined
+from .numbers import json_text, mean_of_defined
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +66,7 @@ class DetectionResult:
 
     def to_json(self) -> str:
         """:meth:`to_dict` as JSON text; undefined is ``null``."""
-        values = self.to_dict().items()
-        return json.dumps({k: None if math.isnan(v) else v for k, v in values}, indent=2)
+        return json_text(self.to_dict())
 
     def _summary(self) -> dict[str, float]:
         return {"mAP": self.mean_average_precision}

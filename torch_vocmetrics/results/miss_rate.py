@@ -114,7 +114,7 @@ class CrowdMissRateResult(MissRateResult):
 
     Attributes:
         average_precision: area under precision and recall by trapezoids.
-        jaccard_index: the largest of the following.
+        jaccard_index: the largest of the following that is defined.
         jaccard_by_score: [L] float64, mean Jaccard index of the images at each score limit.
         jaccard_counts: [I, L, 3] int32, of each image (by position) at each limit the matches, the
             detections and the objects that take part.

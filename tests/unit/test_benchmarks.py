@@ -1,0 +1,229 @@
+"""The benchmarks run and say what they did; nothing here is about time."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+PEER = "pycocotools"  # the one that is always installed
+MACHINE = {"cpu", "cores", "system", "python", "torch", "numpy", "torch_vocmetrics"}
+VERDICT = {"what", "measured", "limit", "unit", "passed"}
+ENTRY = {
+    "version", "pairs", "seconds", "ours_seconds", "time_ratio", "peak_bytes", "memory_ratio",
+    "difference", "tolerance", "parity", "rival", "runs",
+}  # fmt: skip
+
+if not (ROOT / "benchmarks").is_dir():
+    pytest.skip("the benchmarks are not beside the tests", allow_module_level=True)
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Imports a module of the benchmarks."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    return lambda name: importlib.import_module(f"benchmarks.{name}")
+
+
+def run(module: str, path: Path, *arguments: str) -> tuple[int, str, Any]:
+    """Exit code, what was printed, and the results."""
+    done = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{module}", "--json", str(path), *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert path.exists(), done.stdout + done.stderr[-3000:]
+    assert str(ROOT) not in path.read_text()
+    return done.returncode, done.stdout, json.loads(path.read_text())
+
+
+# The workload -------------------------------------------------------------------------------------
+
+
+def test_workload_is_deterministic(benchmark: Any) -> None:
+    make = benchmark("workloads").coco_shaped
+    first, again, other = make(40), make(40), make(40, seed=1)
+    for mine, same in ((first.predictions, again.predictions), (first.targets, again.targets)):
+        for one, two in zip(mine, same, strict=True):
+            assert one.keys() == two.keys()
+            assert all(torch.equal(one[key], two[key]) for key in one)
+    assert not torch.equal(first.predictions[0]["boxes"], other.predictions[0]["boxes"])
+
+
+def test_workload_has_the_promised_shape(benchmark: Any) -> None:
+    workload = benchmark("workloads").coco_shaped(1000)
+    assert workload.num_detections == 100_000
+    assert 0.8 * 7200 < workload.num_objects < 1.2 * 7200
+    labels = torch.cat([one["labels"] for one in workload.targets])
+    counts = torch.bincount(labels, minlength=80).sort(descending=True).values
+    assert counts[0] > 10 * counts[40]
+    boxes = torch.cat([one["boxes"] for one in workload.predictions])
+    assert ((boxes[:, 2:] - boxes[:, :2]) > 0).all()
+    crowds = torch.cat([one["iscrowd"] for one in workload.targets])
+    assert 0 < int(crowds.sum()) < 0.03 * len(crowds)
+    for one in workload.predictions:
+        assert one["scores"].dtype == one["boxes"].dtype == torch.float32
+        assert bool((one["scores"].diff() <= 0).all())
+
+
+def test_workload_is_no_jitter_of_the_truth(benchmark: Any) -> None:
+    """Most boxes are background; AP is that of a detector; scores tell overlap, but not all."""
+    from torch_vocmetrics import DetectionAP  # noqa: PLC0415
+
+    workload = benchmark("workloads").coco_shaped(400)
+    metric: Any = DetectionAP("coco2017", num_classes=80)
+    metric.update(workload.predictions, workload.targets)
+    result = metric.compute()
+    assert 0.2 < result.headline < 0.5
+    assert int(result.true_positives[0].sum()) < 0.1 * workload.num_detections
+    best, scores = [], []
+    for found, true in zip(workload.predictions, workload.targets, strict=True):
+        if len(true["labels"]):
+            overlap = box_iou(found["boxes"], true["boxes"])
+            best.append(overlap.max(dim=1).values)
+            scores.append(found["scores"])
+    correlation = np.corrcoef(torch.cat(best), torch.cat(scores))[0, 1]
+    assert 0.4 < correlation < 0.95
+
+
+def box_iou(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    low = torch.maximum(first[:, None, :2], second[None, :, :2])
+    high = torch.minimum(first[:, None, 2:], second[None, :, 2:])
+    inter = (high - low).clamp(min=0).prod(dim=2)
+    areas = [(boxes[:, 2:] - boxes[:, :2]).prod(dim=1) for boxes in (first, second)]
+    return inter / (areas[0][:, None] + areas[1][None] - inter)
+
+
+def test_plain_loop_is_the_official_rule(benchmark: Any) -> None:
+    """On boxes of two images: a hit, a second hit, a difficult one, a miss."""
+    box, other = [1.0, 1, 10, 10], [50.0, 50, 60, 60]
+    found = [box, box, other, [30.0, 30, 40, 40]]
+    predictions = [
+        {
+            "boxes": torch.tensor(found, dtype=torch.float64),
+            "scores": torch.tensor([0.9, 0.8, 0.7, 0.6], dtype=torch.float64),
+            "labels": torch.zeros(4, dtype=torch.int64),
+            "order": torch.arange(4),
+        }
+    ]
+    targets = [
+        {
+            "boxes": torch.tensor([box, other], dtype=torch.float64),
+            "labels": torch.zeros(2, dtype=torch.int64),
+            "difficult": torch.tensor([False, True]),
+        }
+    ]
+    workload = benchmark("workloads").Workload("two", predictions, targets, 1)
+    values = benchmark("competitors").ours_voc(workload)
+    assert benchmark("voc_loop").voc_loop(workload) == values
+    assert values[1] == pytest.approx(1.0)
+
+
+# The runners --------------------------------------------------------------------------------------
+
+
+def test_runner_with_two_competitors(tmp_path: Path) -> None:
+    code, text, found = run(
+        "detection", tmp_path / "out.json", "--images", "20", "--pairs", "1", "--only", "coco",
+        "--peers", PEER, "hotcoco StreamingEval",
+    )  # fmt: skip
+    assert code == 0, text
+    (content,) = found.values()
+    assert content["machine"].keys() >= MACHINE
+    assert not content["judged"]
+    assert "not judged" in text
+    assert PEER in content["peers"]
+    for name, entry in content["peers"].items():
+        assert entry.keys() == ENTRY
+        assert entry["parity"], name
+        assert name in text
+        assert entry["seconds"] > 0
+        assert entry["peak_bytes"] > 0
+    assert len(content["ours"]["numbers"]) == 12
+    assert content["ours"]["threads"] in (1, 2)
+    assert all(verdict.keys() == VERDICT for verdict in content["verdicts"])
+    assert len(content["verdicts"]) == 5
+
+
+def test_numbers_that_differ_are_an_error(benchmark: Any) -> None:
+    detection = benchmark("detection")
+    assert detection.difference([0.5, float("nan")], [0.5, float("nan")]) == 0
+    assert detection.difference([0.5], [0.25]) == 0.25
+    assert detection.difference([0.5], [float("nan")]) == float("inf")
+    content: Any = {"peers": {"x": {"parity": False}}}
+    assert not detection.report(content, [], judged=False)
+    missed = detection.Verdict("time", 2.0, 1.0, "s")
+    good: Any = {"peers": {"x": {"parity": True}}}
+    assert detection.report(good, [missed], judged=False)
+    assert not detection.report(good, [missed], judged=True)
+
+
+def test_scale_in_small(tmp_path: Path) -> None:
+    code, text, found = run("scale", tmp_path / "out.json", "--sizes", "2000", "4000")
+    assert code == 0, text
+    assert [row["detections"] for row in found["rows"]] == [2000, 4000]
+    assert all(row["state_bytes"] > 32 * row["detections"] for row in found["rows"])
+    assert not found["judged"]
+    assert len(found["verdicts"]) == 2
+
+
+def test_gpu_check_on_the_cpu_claims_nothing(tmp_path: Path) -> None:
+    arguments = ("--device", "cpu", "--images", "40", "--repeats", "1", "--cases", "4")
+    code, text, found = run("gpu_check", tmp_path / "out.json", *arguments)
+    assert code == 0, text
+    assert found["machine"].keys() >= MACHINE
+    assert found["success"] is False
+    assert "NO SUCCESS" in text
+    assert {part["status"] for part in found["parts"]} == {"not run"}
+    details = [part["detail"] for part in found["parts"] if "arrays_compared" in str(part)]
+    assert len(details) == 3
+    assert all(detail["arrays_compared"] > 100 for detail in details)
+    assert all(detail["differing"] == [] for detail in details)
+
+
+def test_gpu_check_needs_every_part_to_pass(benchmark: Any) -> None:
+    check = benchmark("gpu_check")
+    entries = [{"part": name, "status": check.PASSED} for name in check.PARTS]
+    assert check.conclusion(entries)[0]
+    assert not check.conclusion(entries[:-1])[0]
+    assert not check.conclusion(entries, cases=3)[0]
+    for status in (check.NOT_RUN, check.FAILED):
+        assert not check.conclusion([*entries[:-1], entries[-1] | {"status": status}])[0]
+    setting = check.Setting(torch.device("cuda"), None, 1)
+    bits = benchmark("bits")
+    assert check.judged(bits.Comparison(), setting)["status"] == check.FAILED
+    assert check.judged(bits.Comparison(1, 1, ["x"]), setting)["status"] == check.FAILED
+    assert check.judged(bits.Comparison(1, 1, []), setting)["status"] == check.PASSED
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without a device")
+def test_gpu_check_without_a_device_fails(
+    benchmark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert benchmark("gpu_check").main([]) == 2
+    assert "NO SUCCESS" in capsys.readouterr().out
+
+
+def test_bits_tell_signs_shapes_and_types(benchmark: Any) -> None:
+    bits = benchmark("bits")
+    zero = {"x": torch.zeros(2), "y": (1.0, "a", None)}
+    assert bits.compare("same", zero, {"x": torch.zeros(2), "y": (1.0, "a", None)}).differing == []
+    for other in (
+        {"x": -torch.zeros(2), "y": (1.0, "a", None)},
+        {"x": torch.zeros(1, 2), "y": (1.0, "a", None)},
+        {"x": torch.zeros(2).int(), "y": (1.0, "a", None)},
+        {"x": torch.zeros(2), "y": (float(np.nextafter(1, 2)), "a", None)},
+        {"x": torch.zeros(2)},
+    ):
+        assert bits.compare("other", zero, other).differing

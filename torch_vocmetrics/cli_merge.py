@@ -1,0 +1,83 @@
+"""One result from the states of many ``vocmetrics evaluate --save-state``, or of ``save_state``.
+
+Each shard of a data set is evaluated on its own, by whatever starts commands; its state file holds
+arrays and text only. Images that are in several files count once. States of other protocols or
+classes, damaged files and other files are refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch_vocmetrics import Metric
+
+from .cli_report import aligned, check_json_folder, defined, publish, shown
+from .errors import InputError
+from .protocols import protocol_title
+
+
+def add_save_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--save-state``, which :func:`keep_state` follows."""
+    parser.add_argument(
+        "--save-state",
+        type=Path,
+        metavar="FILE",
+        help="write what was evaluated there, for vocmetrics merge",
+    )
+
+
+def check_state_folder(args: argparse.Namespace) -> None:
+    """Raise InputError if the state could not be written for want of its folder."""
+    if args.save_state is not None and not args.save_state.absolute().parent.is_dir():
+        raise InputError("the folder does not exist", where=f"--save-state {args.save_state}")
+
+
+def keep_state(args: argparse.Namespace, metric: Metric) -> None:
+    """Write the state of a metric where ``--save-state`` says, if it does."""
+    if args.save_state is not None:
+        metric.save_state(args.save_state)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add = parser.add_argument
+    add("states", nargs="+", type=Path, metavar="FILE", help="state files of all shards")
+    add("--json", metavar="FILE", help="write all numbers there; - is stdout, without the table")
+    add("--quiet", action="store_true", help="no table")
+    add_save_argument(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Merge, compute, and show."""
+    check_json_folder(args.json)
+    check_state_folder(args)
+    metric = Metric.from_states(*args.states)
+    result = metric.compute()
+    keep_state(args, metric)
+    results = list(result.values()) if isinstance(result, Mapping) else [result]
+    reports = [merged_report(one, len(args.states)) for one in results]
+    content = reports[0] if len(reports) == 1 else {"results": reports}
+    publish(args, content, "\n\n".join(merged_table(one) for one in results))
+
+
+def merged_report(result: Any, num_states: int) -> dict[str, Any]:
+    """Give the numbers of a result for programs; undefined is None."""
+    return {
+        "protocol": protocol_title(result.protocol),
+        "fingerprint": result.protocol.fingerprint,
+        "num_states": num_states,
+        "num_images": result.num_images,
+        "headline": defined(result.headline),
+        "summary": {key: defined(value) for key, value in result.to_dict().items()},
+    }
+
+
+def merged_table(result: Any) -> str:
+    """Give a table for people: every number by its key."""
+    rows = [(key, shown(value)) for key, value in result.to_dict().items()]
+    title = f"{protocol_title(result.protocol)}: {result.num_images} images"
+    return "\n".join([title, "", *aligned(rows)])

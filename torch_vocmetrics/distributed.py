@@ -1,0 +1,268 @@
+"""The states of all ranks on every rank, in two collectives whatever the ranks hold.
+
+First an all-gather of a header of fixed size: what the state is, how long it is, and what went
+wrong on the rank, if something did. Every local check is made before it and travels as a word in
+it, so that no rank raises alone while the others wait: afterwards all raise the same sentence. Then
+one all-gather of the states as bytes, padded to the longest.
+
+Backends: gloo is tested. Under NCCL, which moves CUDA memory only, the bytes go to the current
+device and come back; that path is tested with a stand-in and has not been run on NCCL itself, whose
+watchdog ends a process when another rank is lost, where gloo raises.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from .errors import InputError, StateError, VocMetricsError
+from .states import from_bytes, kind_of_ids, num_images, to_bytes
+
+HEADER_BYTES = 2048
+HEADER_SCHEMA = 1
+SHOWN = 160
+"""Names longer than this are cut short in a sentence; their hash is compared."""
+
+Group: TypeAlias = "dist.ProcessGroup | None"
+
+
+def num_ranks(group: Group = None) -> int:
+    """Ranks of the group, 1 where there is none.
+
+    Raises:
+        StateError: if this process is not in the group.
+    """
+    if not (dist.is_available() and dist.is_initialized()):
+        return 1
+    if dist.get_rank(group) < 0:
+        raise StateError(
+            "this process is not in the process group",
+            where="group",
+            remedy="call compute(group=...) on the ranks of the group only",
+        )
+    return dist.get_world_size(group)
+
+
+def own_rank() -> int:
+    """Rank of this process in the default group, 0 where there is none."""
+    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+
+
+def sync(
+    state: Mapping[str, Any] | Exception,
+    identity: Mapping[str, Any],
+    *,
+    group: Group = None,
+    dst: int | None = None,
+) -> list[dict[str, Any]]:
+    """The states of all ranks in the order of their ranks; a collective.
+
+    Args:
+        state: nested dicts and lists of numbers, text and tensors, with ``image_ids`` and
+            ``num_images``; it is left as it was. Or the error that reading it raised.
+        identity: ``schema``, ``metric``, ``protocols``, ``fingerprints``, ``class_names``; they
+            must be the same on all ranks.
+        group: the process group; None for the default one.
+        dst: a rank that the caller is going to single out; it must be in the group.
+
+    Returns:
+        One state a rank, with tensors on the CPU.
+
+    Raises:
+        InputError: if reading a state failed so on a rank.
+        StateError: if the ranks hold states of different kinds, a rank failed otherwise, or a rank
+            did not take part. Unless a rank is lost, the sentence is the same on all of them.
+    """
+    names = [_global_rank(group, place) for place in range(dist.get_world_size(group))]
+    if dst is not None and dst not in names:
+        state = InputError("must be a rank of the group", where="dst", got=dst)
+    run, header = _payload(state, identity)
+    headers = [_read_header(row) for row in _all_gather(_header_bytes(header), group)]
+    failed = _failure(headers, names) or _difference(headers, names)
+    if failed is not None:
+        raise failed from (state if isinstance(state, Exception) else None)
+    longest = max(one["bytes"] for one in headers)
+    padded = torch.zeros(longest, dtype=torch.uint8, device="cpu")
+    padded[: run.numel()] = run
+    rows = _all_gather(padded, group)
+    return [from_bytes(row[: one["bytes"]]) for row, one in zip(rows, headers, strict=True)]
+
+
+def _payload(
+    state: Mapping[str, Any] | Exception, identity: Mapping[str, Any]
+) -> tuple[Tensor, dict[str, Any]]:
+    """The state as bytes and its header; whatever fails becomes a word of the header."""
+    run = torch.zeros(0, dtype=torch.uint8, device="cpu")
+    header: dict[str, Any] = {
+        "header": HEADER_SCHEMA,
+        "version": importlib.import_module(__package__).__version__,
+    }
+    error = state if isinstance(state, Exception) else None
+    try:
+        header |= _shown_identity(identity)
+        if not isinstance(state, Exception):
+            run = to_bytes(state)
+            header |= {"images": num_images(state), "ids": kind_of_ids(state)}
+    except Exception as failure:  # raised by all ranks, after the header
+        error = failure
+    if error is not None:
+        kind = "InputError" if isinstance(error, InputError) else "StateError"
+        known = isinstance(error, VocMetricsError)
+        message = str(error) if known else f"{type(error).__name__}: {error}"
+        header |= {"error": kind, "message": message}
+    return run, header | {"bytes": run.numel()}
+
+
+def _shown_identity(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """What is compared as hashes, and what a sentence says of it."""
+    names = [str(name) for name in identity["class_names"]]
+    prints = [str(one) for one in identity["fingerprints"]]
+    protocols = [
+        f"{name} ({one[:8]})" for name, one in zip(identity["protocols"], prints, strict=True)
+    ]
+    return {
+        "schema": identity["schema"],
+        "metric": identity["metric"],
+        "protocols": [_digest(prints), ", ".join(protocols)[:SHOWN]],
+        "classes": [_digest(names), f"{len(names)}: {', '.join(names)}"[:SHOWN]],
+    }
+
+
+def _digest(words: list[str]) -> str:
+    return hashlib.sha256(json.dumps(words).encode()).hexdigest()
+
+
+# Header -------------------------------------------------------------------------------------------
+
+
+def _header_bytes(header: dict[str, Any]) -> Tensor:
+    """JSON with spaces behind it; a message that does not fit is cut short."""
+    text = json.dumps(header).encode()
+    while len(text) > HEADER_BYTES:
+        short = {**header, "message": header.get("message", "")[: -(len(text) - HEADER_BYTES)]}
+        if short == header:
+            raise AssertionError("a header without message fits")
+        header = short
+        text = json.dumps(header).encode()
+    return torch.frombuffer(bytearray(text.ljust(HEADER_BYTES)), dtype=torch.uint8)
+
+
+def _read_header(row: Tensor) -> dict[str, Any]:
+    """The header of a rank; of a rank that sent something else, an error in its place."""
+    try:
+        header = json.loads(row.numpy().tobytes())
+        if header["header"] == HEADER_SCHEMA:
+            return dict(header)
+        version = header["version"]
+    except (ValueError, KeyError, TypeError):
+        version = "unknown"
+    message = (
+        f"its header is not one of this version (version there: {version}): are all ranks in "
+        "compute() of the same metric, with the same torch_vocmetrics?"
+    )
+    return {"error": "StateError", "message": message, "bytes": 0}
+
+
+def _failure(headers: list[dict[str, Any]], names: list[int]) -> VocMetricsError | None:
+    """The error of the first rank that failed, in which the others are named."""
+    failed = [
+        (name, header) for name, header in zip(names, headers, strict=True) if "error" in header
+    ]
+    if not failed:
+        return None
+    first = failed[0][1]
+    kind = InputError if first["error"] == "InputError" else StateError
+    more = "" if len(failed) == 1 else f" (and {_ranks(name for name, _ in failed[1:])})"
+    return kind(first["message"], where=f"{_ranks([failed[0][0]])}{more}")
+
+
+def _difference(headers: list[dict[str, Any]], names: list[int]) -> StateError | None:
+    """The first thing in which the ranks' states must not differ and do."""
+    remedy = "give the metric of every rank the same protocol and classes"
+    checks: list[tuple[str, str, str, Callable[[Any], str]]] = [
+        ("version", "versions of torch_vocmetrics", "install the same everywhere", str),
+        ("schema", "schemas", "install the same torch_vocmetrics everywhere", str),
+        ("metric", "metrics", "compute the metrics in the same order on every rank", str),
+        ("protocols", "protocols", remedy, lambda value: str(value[1])),
+        ("classes", "classes", remedy, lambda value: str(value[1])),
+        ("ids", "kinds of image ids", "give image_id on every rank or on none, of one kind", str),
+    ]
+    for key, what, fix, shown in checks:
+        # A rank without images has no ids, and no say in their kind.
+        held: dict[str, list[int]] = {}
+        words: dict[str, str] = {}
+        for name, header in zip(names, headers, strict=True):
+            if header[key] is not None:
+                value = json.dumps(header[key])
+                held.setdefault(value, []).append(name)
+                words[value] = shown(header[key])
+        if len(held) > 1:
+            got = "; ".join(f"{words[value]} on {_ranks(there)}" for value, there in held.items())
+            return StateError(
+                f"the ranks hold states of different {what}", where="compute", got=got, remedy=fix
+            )
+    return None
+
+
+def _ranks(names: Iterable[int]) -> str:
+    """``rank 3``, ``ranks 0, 2``, and runs of ranks as ``4-7``."""
+    runs: list[list[int]] = []
+    listed = list(names)
+    for before, name in pairwise([-2, *listed]):
+        if name == before + 1:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    words = [f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return f"rank{'s' if len(listed) > 1 else ''} {', '.join(words)}"
+
+
+# Transport ----------------------------------------------------------------------------------------
+
+
+def _all_gather(row: Tensor, group: Group) -> Tensor:
+    """[ranks, n] uint8 on the CPU, from [n] of each rank.
+
+    Raises:
+        StateError: if the backend lost a rank or waited too long for one.
+    """
+    ranks = dist.get_world_size(group)
+    device = _transport_device(group)
+    mine = row.to(device)
+    gathered = torch.empty(ranks * mine.numel(), dtype=torch.uint8, device=device)
+    try:
+        dist.all_gather_into_tensor(gathered, mine, group=group)
+    except RuntimeError as error:  # torch's DistBackendError among them
+        raise StateError(
+            "a rank was lost, or did not come in time",
+            where="compute",
+            got=f"{type(error).__name__}: {' '.join(str(error).split())[:300]}",
+            remedy="look in the logs for the rank that ended first; all ranks of the group must "
+            "call compute(), compute(sync=False) is for one alone; if a rank is only slow, give "
+            "init_process_group a longer timeout",
+        ) from error
+    return gathered.cpu().reshape(ranks, -1)
+
+
+def _transport_device(group: Group) -> torch.device:
+    """The CPU where the backend can move its memory, else the current device.
+
+    All ranks must choose alike, so that a rank's own state plays no part: it may be empty.
+    """
+    config = dist.get_backend_config(group)
+    kinds = [entry.partition(":")[0] for entry in config.split(",")]
+    if "cpu" in kinds:
+        return torch.device("cpu")
+    return torch.device(kinds[0], torch.get_device_module(kinds[0]).current_device())
+
+
+def _global_rank(group: Group, place: int) -> int:
+    return dist.get_global_rank(group, place) if group is not None else place

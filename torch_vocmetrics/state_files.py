@@ -1,0 +1,177 @@
+"""A state in a file: ``.npz`` of plain arrays and one JSON text; read without pickle.
+
+The entry ``header`` is UTF-8 JSON: ``schema`` of the file, ``version`` that wrote it, ``metric``,
+``protocols`` with all their rules, ``fingerprints``, ``class_names``, ``state`` (what is not an
+array), ``columns`` (names of the arrays) and ``sha256`` of everything else. Arrays are stored as
+they are, so that a file can never grow when it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import math
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .errors import ProtocolError, StateError
+from .protocols import Protocol, protocol_of_rules
+from .states import DTYPES, flatten, restore
+
+FILE_SCHEMA = 1
+_HEADER = "header"
+
+
+def write_state(path: str | Path, state: Mapping[str, Any], protocols: Sequence[Protocol]) -> None:
+    """Write a ``state_dict``; the file appears whole or not at all.
+
+    Args:
+        path: where to; the name is taken as it is.
+        state: as of a metric's ``state_dict``.
+        protocols: whose rules go into the header.
+    """
+    text, tensors = flatten(state)
+    arrays = {name: one.detach().cpu().contiguous().numpy() for name, one in tensors.items()}
+    header = {
+        "schema": FILE_SCHEMA,
+        "version": importlib.import_module(__package__).__version__,
+        "metric": state["metric"],
+        "protocols": [
+            {"task": one.task, "name": one.name, "rules": _as_json(one.rules)} for one in protocols
+        ],
+        "fingerprints": list(state["fingerprints"]),
+        "class_names": list(state["class_names"]),
+        "state": text,
+        "columns": list(arrays),
+    }
+    header["sha256"] = _digest(header, arrays)
+    letters = np.frombuffer(json.dumps(header, allow_nan=False).encode(), dtype=np.uint8)
+    path = Path(path)
+    handle, partial = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, allow_pickle=False, **{_HEADER: letters}, **arrays)
+        _as_new_file(partial)
+        Path(partial).replace(path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
+
+
+def read_state(path: str | Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The ``state_dict`` in a file, and its protocols as plain data (see :func:`protocols_of`).
+
+    Raises:
+        StateError: if the file is no state, is damaged, or is of another schema.
+        OSError: if there is no such file or it may not be read.
+    """
+    where = str(path)
+    header, arrays = _read(Path(path), where)
+    if header.get("schema") != FILE_SCHEMA:
+        raise StateError(
+            f"the state file has another schema than {FILE_SCHEMA}",
+            where=where,
+            got=f"{header.get('schema')!r}, written by torch_vocmetrics {header.get('version')}",
+            remedy="use that version, or evaluate again",
+        )
+    if header.get("sha256") != _digest(header, arrays):
+        raise StateError(
+            "the state file is damaged: its SHA-256 does not fit what it holds",
+            where=where,
+            remedy="copy or evaluate it again",
+        )
+    tensors: dict[str, Tensor] = {name: torch.from_numpy(one) for name, one in arrays.items()}
+    try:
+        return restore(header["state"], tensors), list(header["protocols"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StateError(f"the state file is damaged: {error!r}", where=where) from None
+
+
+def protocols_of(state: Mapping[str, Any], saved: Sequence[Any], where: str) -> list[Protocol]:
+    """The protocols of a state that was read, from their rules.
+
+    Raises:
+        StateError: if the rules do not hold, or are others than those of the state.
+    """
+    try:
+        protocols = [
+            protocol_of_rules(one["task"], one["name"], _from_json(one["rules"])) for one in saved
+        ]
+    except (ProtocolError, KeyError, TypeError) as error:
+        raise StateError(f"the protocol in the state file: {error}", where=where) from None
+    if [one.fingerprint for one in protocols] != state.get("fingerprints"):
+        raise StateError("the rules in the state file have another fingerprint", where=where)
+    return protocols
+
+
+def _read(path: Path, where: str) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+    """Header and arrays of any file that has the form of one."""
+    with path.open("rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                entries = archive.infolist()
+                packed = [one.filename for one in entries if one.compress_type]
+                names = [one.filename for one in entries]
+                if packed or len(set(names)) != len(names):
+                    raise ValueError(f"entries are compressed or repeated: {packed or names}")
+            with np.load(file, allow_pickle=False) as content:
+                arrays = dict(content)
+            header = json.loads(arrays.pop(_HEADER).tobytes())
+            columns = header["columns"]
+            if sorted(columns) != sorted(arrays):
+                raise ValueError("it holds other arrays than its header names")
+            if strange := [n for n, one in arrays.items() if one.dtype.name not in DTYPES]:
+                raise ValueError(f"arrays of other types: {strange}")
+        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise StateError(
+                f"not a state file of torch_vocmetrics, or a damaged one: {error}",
+                where=where,
+                remedy="give a file that save_state or --save-state wrote",
+            ) from None
+    return header, arrays
+
+
+def _digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
+    """SHA-256 over the header without its own, and each array with name, type and shape."""
+    rest = {key: value for key, value in header.items() if key != "sha256"}
+    found = hashlib.sha256(json.dumps(rest, sort_keys=True).encode())
+    for name in sorted(arrays):
+        one = np.ascontiguousarray(arrays[name])
+        found.update(json.dumps([name, one.dtype.str, list(one.shape)]).encode())
+        found.update(one.data)
+    return found.hexdigest()
+
+
+def _as_new_file(path: str) -> None:
+    """Give a temporary file, which is its owner's alone, the rights of a new one."""
+    mask = os.umask(0)
+    os.umask(mask)
+    Path(path).chmod(0o666 & ~mask)
+
+
+def _as_json(value: Any) -> Any:
+    """Rules as JSON data; an infinite number is the word ``inf`` or ``-inf``."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {key: _as_json(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(one) for one in value]
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _from_json(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_from_json(one) for one in value]
+    return float(value) if value in ("inf", "-inf") else value
