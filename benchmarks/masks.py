@@ -5,6 +5,7 @@ competitor takes it from there, in a process of its own; drawing is not timed. R
 by each library's own encoder. Exit code 1 if numbers differ or a limit is missed.
 """
 
+# ruff: noqa: PLC0415 - a competitor loads its own library and no other
 from __future__ import annotations
 
 import argparse
@@ -286,7 +287,7 @@ def apart(mine: list[float], theirs: list[float]) -> float:
 
 
 def judge(images: int, pairs: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name in COMPETITORS:
+    for name, competitor in COMPETITORS.items():
         if name == "ours":
             continue
         runs = []
@@ -302,14 +303,14 @@ def judge(images: int, pairs: int) -> Iterator[tuple[str, dict[str, Any]]]:
             yield (
                 name,
                 {
-                    "version": importlib.metadata.version(COMPETITORS[name].package),
+                    "version": importlib.metadata.version(competitor.package),
                     "ours_seconds": statistics.median(one["seconds"] for one, _ in runs),
                     "seconds": statistics.median(other["seconds"] for _, other in runs),
                     "ratio": statistics.median(a["seconds"] / b["seconds"] for a, b in runs),
                     "ours_peak_bytes": max(one["peak_bytes"] for one, _ in runs),
                     "peak_bytes": max(other["peak_bytes"] for _, other in runs),
                     "difference": apart(mine["numbers"], theirs["numbers"]),
-                    "tolerance": COMPETITORS[name].tolerance,
+                    "tolerance": competitor.tolerance,
                 },
             )
 

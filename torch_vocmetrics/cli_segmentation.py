@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ def paint(args: argparse.Namespace) -> None:
             io.write_label_map(folder / f"{one.image_id}.png", labels)
         count += 1
     if not args.quiet:
-        print(f"{count} images painted into {args.output}")
+        sys.stdout.write(f"{count} images painted into {args.output}\n")
 
 
 def _sizes(folder: Path) -> dict[str, tuple[int, int]]:

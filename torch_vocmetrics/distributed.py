@@ -28,7 +28,7 @@ from .states import from_bytes, kind_of_ids, num_images, to_bytes
 
 HEADER_BYTES = 2048
 HEADER_SCHEMA = 1
-SHOWN = 160
+SHOWN = 100
 """Names longer than this are cut short in a sentence; their hash is compared."""
 
 Group: TypeAlias = "dist.ProcessGroup | None"
@@ -90,9 +90,9 @@ def sync(
     if failed is not None:
         raise failed from (state if isinstance(state, Exception) else None)
     longest = max(one["bytes"] for one in headers)
-    padded = torch.zeros(longest, dtype=torch.uint8, device="cpu")
-    padded[: run.numel()] = run
-    rows = _all_gather(padded, group)
+    if run.numel() < longest:
+        run = torch.cat([run, run.new_zeros(longest - run.numel())])
+    rows = _all_gather(run, group)
     return [from_bytes(row[: one["bytes"]]) for row, one in zip(rows, headers, strict=True)]
 
 
@@ -145,14 +145,17 @@ def _digest(words: list[str]) -> str:
 
 def _header_bytes(header: dict[str, Any]) -> Tensor:
     """JSON with spaces behind it; a message that does not fit is cut short."""
-    text = json.dumps(header).encode()
+    text = _encoded(header)
     while len(text) > HEADER_BYTES:
-        short = {**header, "message": header.get("message", "")[: -(len(text) - HEADER_BYTES)]}
-        if short == header:
-            raise AssertionError("a header without message fits")
-        header = short
-        text = json.dumps(header).encode()
+        # A letter takes six bytes at most.
+        cut = max((len(text) - HEADER_BYTES) // 6, 1)
+        header = {**header, "message": header["message"][:-cut]}
+        text = _encoded(header)
     return torch.frombuffer(bytearray(text.ljust(HEADER_BYTES)), dtype=torch.uint8)
+
+
+def _encoded(header: dict[str, Any]) -> bytes:
+    return json.dumps(header, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _read_header(row: Tensor) -> dict[str, Any]:
@@ -237,9 +240,9 @@ def _all_gather(row: Tensor, group: Group) -> Tensor:
     ranks = dist.get_world_size(group)
     device = _transport_device(group)
     mine = row.to(device)
-    gathered = torch.empty(ranks * mine.numel(), dtype=torch.uint8, device=device)
+    gathered = torch.empty((ranks, mine.numel()), dtype=torch.uint8, device=device)
     try:
-        dist.all_gather_into_tensor(gathered, mine, group=group)
+        dist.all_gather(list(gathered.unbind()), mine, group=group)
     except RuntimeError as error:  # torch's DistBackendError among them
         raise StateError(
             "a rank was lost, or did not come in time",
@@ -249,7 +252,7 @@ def _all_gather(row: Tensor, group: Group) -> Tensor:
             "call compute(), compute(sync=False) is for one alone; if a rank is only slow, give "
             "init_process_group a longer timeout",
         ) from error
-    return gathered.cpu().reshape(ranks, -1)
+    return gathered.cpu()
 
 
 def _transport_device(group: Group) -> torch.device:

@@ -281,7 +281,7 @@ def _pack_ground_truths(side: Side, rules: InputRules) -> GroundTruths:
         area = side.column("area", FLOATING, missing=torch.nan).double()
     else:
         area = torch.full_like(labels, torch.nan, dtype=torch.float64)
-    more = _pedestrian_columns(side) if rules.pedestrians else {}
+    more: dict[str, Any] = _pedestrian_columns(side) if rules.pedestrians else {}
     return GroundTruths(side.counts, side.boxes, labels, flags, area, side.box_format, **more)
 
 

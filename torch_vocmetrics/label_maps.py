@@ -1,4 +1,4 @@
-"""From label maps or logits to counts: shapes and types at once, values by the counts themselves."""
+"""From label maps or logits to counts: shapes and types at once, values by the counts."""
 
 from __future__ import annotations
 
@@ -69,10 +69,13 @@ class LabelRules(NamedTuple):
     def to(self, device: torch.device) -> LabelRules:
         """The same tables on another device, in one copy that does not wait."""
         tables = self[1:]
-        moved = to_device([table.index for table in tables], device)
+        moved = to_device([table.indices for table in tables], device)
         return LabelRules(
             self.num_classes,
-            *(table._replace(index=index) for table, index in zip(tables, moved, strict=True)),
+            *(
+                table._replace(indices=indices)
+                for table, indices in zip(tables, moved, strict=True)
+            ),
         )
 
 
@@ -136,7 +139,9 @@ def count(batch: MapBatch, rules: LabelRules) -> tuple[Tensor, Tensor]:
     counts, faults = [], []
     for prediction, truth in batch.stacks:
         pieces = max(PIXELS_AT_ONCE // max(truth[:1].numel(), 1), 1)
-        for part, true in zip(prediction.split(pieces), truth.split(pieces), strict=True):
+        for part, true in zip(
+            torch.split(prediction, pieces), torch.split(truth, pieces), strict=True
+        ):
             table, nan = rules.prediction, None
             if part.is_floating_point():
                 table, (part, nan) = rules.channel, _labels_of(part)  # noqa: PLW2901

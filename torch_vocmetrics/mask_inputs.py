@@ -62,7 +62,8 @@ def read_masks(
     for image, (found, true) in enumerate(zip(predictions, targets, strict=True)):
         size = _size(true)
         first = _read(found, counts[0][image], size, f"prediction {image}")
-        size = first.size if size is None and first is not None else size
+        if size is None and first is not None and isinstance(true.get("masks"), list | tuple):
+            size = first.size  # polygons do not say it themselves
         second = _read(true, counts[1][image], size, f"target {image}")
         if first is not None and second is not None and first.size != second.size:
             raise InputError(
@@ -80,7 +81,7 @@ def read_masks(
 def _size(target: Rows) -> tuple[int, int] | None:
     """Height and width that the target states."""
     size = target.get("image_size")
-    if size is None or isinstance(size, Tensor) and size.device.type != "cpu":
+    if size is None or (isinstance(size, Tensor) and size.device.type != "cpu"):
         return None
     height, width = (int(side) for side in size)
     return (height, width) if min(height, width) >= 0 else None
@@ -138,6 +139,13 @@ def _of_segmentations(
         )
     if not value:
         return None
+    if not all(isinstance(one, Mapping | list | tuple) for one in value):
+        raise InputError(
+            "a list of masks must hold run lengths or polygons",
+            where=place,
+            got=type(value[0]).__name__,
+            remedy="stack masks to [N, H, W]",
+        )
     if size is None:
         sizes = [one["size"] for one in value if isinstance(one, Mapping) and "size" in one]
         if not sizes:

@@ -59,11 +59,11 @@ def miss_rate_result(protocol: MissRateProtocol, records: MatchRecords) -> MissR
         "mean_precision": as_tensor(np.array(precisions)),
         "curves": tuple(_public(curve) for curve in curves),
         "num_positives": positives,
-        "true_positives": torch.tensor(found),
-        "false_positives": torch.tensor(
-            [curve.fppi.size - number for curve, number in zip(curves, found, strict=True)]
+        "true_positives": as_tensor(np.array(found, dtype=np.int64)),
+        "false_positives": as_tensor(
+            np.array([c.fppi.size - n for c, n in zip(curves, found, strict=True)], dtype=np.int64)
         ),
-        "num_images_of_subset": torch.tensor(images),
+        "num_images_of_subset": as_tensor(np.array(images, dtype=np.int64)),
         "num_images": records.num_images,
         "num_detections": ranking.scores.shape[0],
     }
@@ -81,7 +81,7 @@ def _crowd_result(
 ) -> CrowdMissRateResult:
     counts = records.image_counts
     if counts is None:
-        counts = torch.zeros((0, len(protocol.jaccard_scores), 3), dtype=torch.int32)
+        counts = as_tensor(np.zeros((0, len(protocol.jaccard_scores), 3), dtype=np.int32))
     counts = counts.cpu()
     if records.num_images:
         counts = counts.index_select(0, torch.argsort(image_positions(records)))

@@ -136,7 +136,7 @@ class PixelCounts:
                 raise StateError(
                     "the same image came with different ground truth",
                     where=f"image_id {ids[row]!r}",
-                    remedy="was reset() forgotten between two evaluations, or is the id not unique?",
+                    remedy="was reset() forgotten between two evaluations, or is the id shared?",
                 )
             differing += copy != kept
         warnings.warn(

@@ -81,7 +81,8 @@ def _category_iou(
 def _ratio(numerator: Counts, denominator: Counts, undefined: float) -> Floats:
     """Quotients of counts; where nothing is counted, what the protocol says."""
     values = np.full(numerator.shape, undefined)
-    return np.divide(numerator, denominator, out=values, where=denominator > 0)
+    np.divide(numerator, denominator, out=values, where=denominator > 0)
+    return values
 
 
 def _quotient(numerator: float, denominator: int) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -95,7 +95,7 @@ class GroundTruths:
         more = [name for name in OPTIONAL_COLUMNS if getattr(self, name) is not None]
         columns += [getattr(self, name) for name in more]
         boxes, labels, flags, area, *rest = to_device(columns, device)
-        optional = dict(zip(more, rest, strict=True))
+        optional: dict[str, Any] = dict(zip(more, rest, strict=True))
         return replace(self, boxes=boxes, labels=labels, flags=flags, area=area, **optional)
 
     @classmethod

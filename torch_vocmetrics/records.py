@@ -79,8 +79,8 @@ class MatchRecords:
             order=None,
         )
 
-    def check(self) -> None:
-        """Raise ValueError unless the tables hold together."""
+    def check(self, num_classes: int, words: int) -> None:
+        """Raise ValueError unless the tables hold together, for so many classes and lanes."""
         for columns in (GROUND_TRUTH_COLUMNS, DETECTION_COLUMNS):
             if len({getattr(self, name).shape[0] for name in columns}) != 1:
                 raise ValueError(f"columns {', '.join(columns)} differ in length")
@@ -89,9 +89,18 @@ class MatchRecords:
         counts = self.image_counts
         if counts is not None and (counts.dim() != 3 or counts.shape[0] != self.num_images):
             raise ValueError(f"image_counts of shape {tuple(counts.shape)}")
-        for owner in (self.image, self.ground_truth_image):
-            if owner.numel() and not 0 <= int(owner.min()) <= int(owner.max()) < self.num_images:
-                raise ValueError("rows of images that are not in the image table")
+        for lanes in (self.ground_truth_counted, self.true_positive, self.ignored):
+            if lanes.shape[1:] != (words,) or lanes.dtype != torch.int64:
+                raise ValueError(f"lanes of shape {tuple(lanes.shape)} in place of {words} words")
+        images, classes = (self.num_images, "images"), (num_classes, "classes")
+        for values, (limit, what) in (
+            (self.image, images),
+            (self.ground_truth_image, images),
+            (self.label, classes),
+            (self.ground_truth_label, classes),
+        ):
+            if values.numel() and not 0 <= int(values.min()) <= int(values.max()) < limit:
+                raise ValueError(f"rows of {what} that are not among the {limit}")
 
     @classmethod
     def cat(cls, parts: Sequence[Self]) -> Self:

@@ -131,7 +131,7 @@ def _read(path: Path, where: str) -> tuple[dict[str, Any], dict[str, np.ndarray[
                 raise ValueError("it holds other arrays than its header names")
             if strange := [n for n, one in arrays.items() if one.dtype.name not in DTYPES]:
                 raise ValueError(f"arrays of other types: {strange}")
-        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        except Exception as error:  # what damaged bytes may do to a reader has no end
             raise StateError(
                 f"not a state file of torch_vocmetrics, or a damaged one: {error}",
                 where=where,

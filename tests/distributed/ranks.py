@@ -32,8 +32,8 @@ SECONDS = 60
 PATIENCE = 3  # of the group in which a rank does not come
 COLLECTIVES = [
     name
-    for name in ("all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce",
-                 "all_to_all", "all_to_all_single", "barrier", "broadcast",
+    for name in ("all_gather", "all_gather_into_tensor", "all_gather_object", "all_gather_single",
+                 "all_reduce", "all_to_all", "all_to_all_single", "barrier", "broadcast",
                  "broadcast_object_list", "gather", "gather_object", "monitored_barrier", "recv",
                  "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter",
                  "scatter_object_list", "send", "isend", "irecv")

@@ -16,7 +16,7 @@ from support import load_cases, same
 from torch_vocmetrics.testing import differences, quietly
 
 WORLDS = (1, 2, 3, 4)
-TWO_COLLECTIVES = ["all_gather_into_tensor"] * 2
+TWO_COLLECTIVES = ["all_gather"] * 2
 
 
 @pytest.fixture(scope="session")

@@ -147,6 +147,15 @@ def test_acf_test_end_to_end(case: dict[str, Any], evaluate: Any, tmp_path: Path
     assert same(table, case["roc"])
 
 
+@each_outcome
+@pytest.mark.parametrize("case", WHOLE["acfTest"], ids=name_of)
+def test_acf_test_outcomes(case: dict[str, Any], outcomes_of: Any, tmp_path: Path) -> None:
+    problem = acf_problem(case, tmp_path)
+    outcomes, counts = outcomes_of(acf(case["thr"], case["mul"]), problem)
+    assert outcomes[0] == [[flag for flag in row if flag != -1] for row in case["dt_match"]]
+    assert counts[0] == [sum(mark != -1 for mark in row) for row in case["gt_match"]]
+
+
 LINES = load_cases("Caltech LAMR")
 
 

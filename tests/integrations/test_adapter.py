@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn, multiprocessing
+from torch import multiprocessing, nn
 
 torchmetrics = pytest.importorskip("torchmetrics", reason="the extra trainers is not installed")
 
@@ -128,8 +128,7 @@ def test_state_follows_the_module_to_a_device(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(DetectionAP, "to", lambda self, device: moves.append(device))
     module = nn.Module()
     module.metric = adapter()
-    module.to("meta")  # without a state the first batch decides
-    module.to("cpu")
+    copy.deepcopy(module).to("meta")  # without a state the first batch decides
     assert moves == []
     module.metric.update(*batch(0, 0.0))
     module.to("cpu")

@@ -7,6 +7,7 @@ import importlib
 import importlib.metadata
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -40,21 +41,28 @@ def validation_scenes() -> list[Any]:
 
 
 def run_alone(*arguments: str, **variables: str) -> str:
-    """What a program prints to both streams."""
-    done = subprocess.run(
+    """What a program prints; it ends with all its children if it takes too long."""
+    with subprocess.Popen(
         [sys.executable, *arguments],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        check=False,
-        timeout=120,
         env=os.environ | {"OMP_NUM_THREADS": "1"} | variables,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+        start_new_session=True,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=100)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # torchrun ends its workers, which are in sessions of their own
+            process.wait(30)
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    assert process.returncode == 0, output
+    return output
 
 
 def torchrun(module: str) -> str:
-    command = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     return run_alone(*command, "-m", f"torch_vocmetrics.examples.{module}", *SIZES)
 
 
@@ -196,6 +204,7 @@ def test_ultralytics(tmp_path: Path) -> None:
 
 ULTRALYTICS_PROGRAM = """
 import argparse, torch
+from torch_vocmetrics import DetectionAP
 from torch_vocmetrics.examples import train_with_ultralytics as example
 from torch_vocmetrics.examples.scenes import CLASS_NAMES
 

@@ -10,6 +10,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from pedestrian_generator import random_problem
+from pedestrians import differences, evaluate_by_metric
 
 from torch_vocmetrics import (
     InputError,
@@ -231,6 +233,19 @@ def test_assignment_is_the_best_there_is() -> None:
                 for order in itertools.permutations(range(places), size)
             )
             assert abs(total - best) < 1e-12
+
+
+@pytest.mark.filterwarnings("ignore::torch_vocmetrics.VocMetricsWarning")
+@pytest.mark.parametrize("name", ["caltech2012", "kaist", "crowdhuman2018"])
+def test_no_factory_forgets_its_device(name: str) -> None:
+    """Tensors made without a device would be made on the default one, here without values."""
+    protocol = rules(name)
+    for seed in range(3, 9):
+        problem = random_problem(seed, protocol)
+        plain = evaluate_by_metric(protocol, *problem[:2], **problem.kwargs)
+        with torch.device("meta"):
+            other = evaluate_by_metric(protocol, *problem[:2], **problem.kwargs)
+        assert not differences(plain, other), f"seed {seed}"
 
 
 def test_filtering_study_runs(capsys: pytest.CaptureFixture[str]) -> None:

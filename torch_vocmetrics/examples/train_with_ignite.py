@@ -26,7 +26,7 @@ def attach(metric: Metric, engine: Engine, prefix: str = "") -> None:
         for key, number in metric.compute().to_dict().items():
             engine.state.metrics[prefix + key] = number
 
-    engine.add_event_handler(Events.EPOCH_STARTED, lambda: metric.reset())
+    engine.add_event_handler(Events.EPOCH_STARTED, metric.reset)
     engine.add_event_handler(
         Events.ITERATION_COMPLETED, lambda engine: metric.update(*engine.state.output)
     )

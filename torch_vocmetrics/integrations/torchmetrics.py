@@ -12,7 +12,9 @@ from torch import Tensor
 try:
     import torchmetrics
 except ImportError as error:  # pragma: no cover - depends on what is installed
-    raise ImportError("torchmetrics is missing: pip install 'torch_vocmetrics[trainers]'") from error
+    raise ImportError(
+        "torchmetrics is missing: pip install 'torch_vocmetrics[trainers]'"
+    ) from error
 
 from torch_vocmetrics import Metric, StateError
 
@@ -48,6 +50,12 @@ class TorchMetricsAdapter(torchmetrics.Metric):
 
     full_state_update = False
     is_differentiable = False
+
+    _update_count: int
+    _is_synced: bool
+    _computed: Any
+    _forward_cache: Any
+    _cache: Any
 
     def __init__(self, metric: Metric, value: str | None = "headline", **settings: Any) -> None:
         super().__init__(**settings)
@@ -96,8 +104,9 @@ class TorchMetricsAdapter(torchmetrics.Metric):
         alone = self._blank()
         self._add_to(alone, *args, **kwargs)
         distributed = self.dist_sync_on_step and self.distributed_available_fn()
-        self._forward_cache = _chosen(self._result_of(alone, sync=distributed), self.value)
-        return self._forward_cache
+        value = _chosen(self._result_of(alone, sync=distributed), self.value)
+        self._forward_cache = value
+        return value
 
     def reset(self) -> None:
         """Forget everything."""
@@ -122,9 +131,11 @@ class TorchMetricsAdapter(torchmetrics.Metric):
         """Whether ``state_dict`` of the modules around this one holds what was seen so far."""
         self._saved = mode
 
-    def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> dict[str, Any]:
+    def state_dict(
+        self, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
         """As of any module: nothing, or after ``persistent(True)`` the metric's state."""
-        saved: dict[str, Any] = super().state_dict(*args, prefix=prefix, **kwargs)
+        saved: dict[str, Any] = super().state_dict(destination, prefix, keep_vars)
         if self._saved:
             saved[prefix + STATE_KEY] = self.metric.state_dict()
         return saved

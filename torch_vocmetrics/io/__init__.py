@@ -19,11 +19,6 @@ from .crowdhuman import (
     read_crowdhuman_ground_truths,
     read_crowdhuman_sizes,
 )
-from .pedestrian_json import (
-    read_citypersons_mat,
-    read_pedestrian_detections,
-    read_pedestrian_json,
-)
 from .label_images import (
     LabelImagePair,
     pair_label_images,
@@ -34,6 +29,11 @@ from .label_images import (
     write_label_map,
 )
 from .painting import PaintedImage, create_segmentations_from_detections
+from .pedestrian_json import (
+    read_citypersons_mat,
+    read_pedestrian_detections,
+    read_pedestrian_json,
+)
 from .tables import DetectionFile, GroundTruthFile
 from .voc import (
     find_results,

@@ -1,4 +1,4 @@
-"""Label images: indexed PNGs of VOC, label ids of Cityscapes, 16-bit maps; Pillow where it is used."""
+"""Label images: indexed PNGs of VOC, label ids of Cityscapes, 16-bit maps; by Pillow."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def read_label_map(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Tensor:
                 _check_image(path, image.mode, image.size, max_pixels)
                 kind = _INDEXED[image.mode.removesuffix("B").removesuffix("N")]
                 return torch.from_numpy(np.array(image).astype(kind))
-        except UnidentifiedImageError:
+        # Packages that extend Image.open look for decoders, which may be missing.
+        except (UnidentifiedImageError, ImportError):
             raise FileFormatError("not an image", where=str(path)) from None
         except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
             raise FileFormatError(f"too large an image: {error}", where=str(path)) from None

@@ -17,7 +17,6 @@ from ..transfer import from_host
 from .fused import Matchable, Rules, match_pairs
 from .pairs import Pairs, candidate_pairs
 
-
 Masks = Sequence[ImageMasks]
 
 

@@ -7,21 +7,25 @@ standard width, and the one in which it is an ignore region.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..ops.boxes import BoxColumns, pair_intersections
+from ..ops.boxes import BoxColumns, intersection_over_area, pair_intersections
 from ..ops.ordering import rank_in_group, rank_order
 from ..protocols import MissRateProtocol, Subset
-from ..ragged import Detections, GroundTruths, image_of_row, index_in_image
+from ..ragged import Detections, GroundTruths, image_of_row, starts_of_images
 from ..records import Ids, MatchRecords
 from ..transfer import from_host
-from . import greedy
+from .fused import Matchable, Rules, kernel_takes, match_word, pair_overlaps
 from .jaccard import jaccard_counts
 from .lanes import Lanes, has_flag
-from .pairs import Pairs, candidate_pairs
+from .pairs import candidate_pairs
+
+HALF = 0.5
+"""Overlap above which boxes belong together for the Jaccard index (CrowdDet's compute_JI.py)."""
 
 
 class Shapes(NamedTuple):
@@ -56,24 +60,29 @@ def match_pedestrians(
         image_ids, image_sizes: rows of the image table; sizes [I, 2] are height and width.
 
     Returns:
-        The records, without the detections beyond the limit of an image.
+        The records on the same device. Detections beyond the limit of an image are marked as absent
+        (see :meth:`MatchRecords.without_absent`).
     """
-    device = detections.boxes.device
+    device, largest = detections.boxes.device, max(ground_truths.counts, default=0)
+    if device.type == "cuda" and not kernel_takes(largest):
+        host = torch.device("cpu")
+        records = match_pedestrians(
+            protocol,
+            detections.to(host),
+            ground_truths.to(host),
+            image_ids=image_ids,
+            image_sizes=image_sizes.to(host),
+        )
+        return records.to(device)
     lanes = Lanes.of(protocol)
     sizes = image_sizes.double() if protocol.clipping == "image" else None
     objects = _objects(protocol, lanes, detections, ground_truths, sizes)
-    image = image_of_row(detections.counts, device)
-    row = rank_order(image, detections.scores, (detections.order,), len(detections.counts))
-    if protocol.max_detections:
-        row = row[rank_in_group(image.index_select(0, row)) < protocol.max_detections[0]]
-    image = image.index_select(0, row)
-    own = _shapes(detections.boxes.index_select(0, row), detections.box_format, image, sizes)
-    boxes = _standard(own, protocol, "detections").columns
-    every = from_host(lanes.every(), torch.int64, device)
-    pairs = _overlaps(protocol, candidate_pairs(image, objects.image), boxes, objects)
-    scores = detections.scores.index_select(0, row)
-    positive, ignored = _match(protocol, lanes, pairs, image, own.height, objects, every)
-    order = detections.order
+    found = _ranked(protocol, lanes, detections, sizes)
+    words = _words(protocol, lanes, found, objects)
+    rules = _rules(protocol)
+    outcomes = [match_word(word, rules, largest) for word in words]
+    positive, ignored = (torch.stack(bits, dim=1) for bits in zip(*outcomes, strict=True))
+    scores, order = detections.scores.index_select(0, found.row), detections.order
     return MatchRecords(
         image_ids=image_ids,
         image_sizes=image_sizes,
@@ -81,21 +90,65 @@ def match_pedestrians(
         ground_truth_label=ground_truths.labels.to(torch.int32),
         ground_truth_area=objects.region.area,
         ground_truth_counted=objects.counted,
-        image=image.to(torch.int32),
-        index=index_in_image(detections.counts, device).index_select(0, row).to(torch.int32),
-        label=torch.zeros_like(image, dtype=torch.int32),
+        image=found.image.to(torch.int32),
+        index=(found.row - found.starts.index_select(0, found.image)).to(torch.int32),
+        label=torch.zeros_like(found.image, dtype=torch.int32),
         score=scores,
         true_positive=positive,
-        ignored=ignored & every,
-        order=None if order is None else order.index_select(0, row),
-        image_counts=_jaccard(protocol, pairs, image, scores, objects, len(detections.counts)),
+        ignored=ignored,
+        order=None if order is None else order.index_select(0, found.row),
+        image_counts=_jaccard(protocol, rules, words[0], objects, scores),
     )
 
 
+def _rules(protocol: MissRateProtocol) -> Rules:
+    return Rules(
+        inclusive=False,
+        strict=protocol.comparison == ">",
+        best_only=False,
+        last_wins=protocol.equal_overlaps == "last",
+        two_shapes=True,
+        claims_used=protocol.used_objects == "ignore_detection",
+    )
+
+
+class _Ranked(NamedTuple):
+    """Detections by image and falling score, [N] each; ``starts`` [I + 1] the rows of each image.
+
+    ``row`` is the place in which a detection came; in lanes ``unwanted`` it must match or go.
+    """
+
+    row: Tensor
+    image: Tensor
+    boxes: BoxColumns
+    present: Tensor
+    unwanted: Tensor
+    starts: Tensor
+
+
+def _ranked(
+    protocol: MissRateProtocol, lanes: Lanes, rows: Detections, sizes: Tensor | None
+) -> _Ranked:
+    """Detections in the order in which they choose, and in which lanes they exist."""
+    device = rows.boxes.device
+    image = image_of_row(rows.counts, device)
+    row = rank_order(image, rows.scores, (rows.order,), len(rows.counts))
+    image = image.index_select(0, row)
+    own = _shapes(rows.boxes.index_select(0, row), rows.box_format, image, sizes)
+    present, unwanted = _present(protocol, lanes, image, own.height)
+    boxes = _standard(own, protocol, "detections").columns
+    starts = starts_of_images(rows.counts, device)
+    return _Ranked(row, image, boxes, present, unwanted, starts)
+
+
 class _Objects(NamedTuple):
-    """[M] each: image, both shapes, lanes in which an object counts [M, words], its flag."""
+    """[M] each: image, both shapes, lanes in which an object counts [M, words], its flag.
+
+    ``starts`` [I + 1] are the rows of each image.
+    """
 
     image: Tensor
+    starts: Tensor
     standard: BoxColumns
     region: BoxColumns
     counted: Tensor
@@ -127,6 +180,7 @@ def _objects(
     )
     return _Objects(
         image,
+        starts_of_images(rows.counts, device),
         _standard(own, protocol, "objects").columns,
         _standard(own, protocol, "ignored_objects").columns,
         counted,
@@ -232,44 +286,15 @@ def _in_height_range(subset: Subset, height: Tensor, expansion: float) -> Tensor
     return (height >= lower / expansion) & (height < upper * expansion)
 
 
-class _Overlaps(NamedTuple):
-    """[P] float64 each: over the union with the object's shape, over the detection's area."""
-
-    pairs: Pairs
-    union: Tensor
-    area: Tensor
-
-
-def _overlaps(
-    protocol: MissRateProtocol, pairs: Pairs, boxes: BoxColumns, objects: _Objects
-) -> _Overlaps:
-    """Both overlaps of every pair of an image."""
-    first = boxes.rows(pairs.detection)
-    second, region = (
-        shape.rows(pairs.ground_truth) for shape in (objects.standard, objects.region)
-    )
-    epsilon = protocol.overlap_epsilon
-    shared = pair_intersections(first, second, inclusive=False)
-    union = first.area + second.area - shared + epsilon
-    covered = pair_intersections(first, region, inclusive=False)
-    return _Overlaps(
-        pairs,
-        torch.where(shared > 0, shared / union, 0.0),
-        torch.where(covered > 0, covered / (first.area + epsilon), 0.0),
-    )
-
-
-def _match(
-    protocol: MissRateProtocol,
-    lanes: Lanes,
-    overlaps: _Overlaps,
-    image: Tensor,
-    height: Tensor,
-    objects: _Objects,
-    every: Tensor,
+def _present(
+    protocol: MissRateProtocol, lanes: Lanes, image: Tensor, height: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """``true_positive`` and ``ignored`` [N, words]."""
-    present = every.expand(image.shape[0], -1)
+    """[N, words] lanes in which a detection exists, and those in which it must match or go.
+
+    Bits beyond the lanes are set where a detection exists at all: without any it is absent.
+    """
+    every = from_host(lanes.every(), torch.int64, height.device)
+    present = torch.full((height.shape[0], lanes.words), -1, device=height.device)
     unwanted = torch.zeros_like(present)
     if protocol.detection_filter != "none":
         early = protocol.detection_filter == "before_matching"
@@ -279,86 +304,88 @@ def _match(
             lambda s: _in_height_range(s, height, s.filter_expansion if early else 1.0),
             height,
         )
-        present = kept if early else present
+        present = kept | ~every if early else present
         unwanted = every & ~kept
-    passes = [
-        _passing(protocol, lanes, overlap) & present.index_select(0, overlaps.pairs.detection)
-        for overlap in (overlaps.union, overlaps.area)
+    if protocol.max_detections:
+        beyond = rank_in_group(image) >= protocol.max_detections[0]
+        present = present.masked_fill(beyond.unsqueeze(1), 0)
+    return present, unwanted
+
+
+def _words(
+    protocol: MissRateProtocol, lanes: Lanes, found: _Ranked, objects: _Objects
+) -> list[Matchable]:
+    """What is to be matched in each word of lanes."""
+    device = objects.image.device
+    values = sorted({subset.iou_threshold for subset in protocol.subsets})
+    masks = [
+        lanes.mask([(s, 0) for s, one in enumerate(protocol.subsets) if one.iou_threshold == value])
+        for value in values
     ]
-    counts = objects.counted.index_select(0, overlaps.pairs.ground_truth)
-    outcomes = [
-        greedy.match(
-            greedy.Candidates(
-                *overlaps.pairs,
-                overlaps.union,
-                overlaps.area,
-                (passes[0] & counts)[:, word],
-                (passes[1] & ~counts)[:, word],
-            ),
-            group=image,
-            exclusive=objects.counted[:, word],
-            out_of_range=unwanted[:, word],
-            best_only=False,
-            last_wins=protocol.equal_overlaps == "last",
-            claims_used=protocol.used_objects == "ignore_detection",
+    bits = from_host(list(chain(*masks)), torch.int64, device).reshape(-1, lanes.words)
+    thresholds = from_host(values, torch.float64, device)
+    epsilon = from_host([protocol.overlap_epsilon], torch.float64, device)
+    boxes, standard, region = map(torch.stack, (found.boxes, objects.standard, objects.region))
+    return [
+        Matchable(
+            boxes=boxes,
+            group=found.image,
+            present=found.present[:, word].contiguous(),
+            out_of_range=found.unwanted[:, word].contiguous(),
+            starts=found.starts,
+            object_boxes=standard,
+            object_group=objects.image,
+            object_starts=objects.starts,
+            counted=objects.counted[:, word].contiguous(),
+            exclusive=objects.counted[:, word].contiguous(),
+            over_area=torch.zeros_like(objects.flagged),
+            regions=region,
+            epsilon=epsilon,
+            thresholds=thresholds,
+            threshold_bits=bits[:, word].contiguous(),
         )
         for word in range(lanes.words)
     ]
-    positive, ignored = zip(*outcomes, strict=True)
-    return torch.stack(positive, dim=1), torch.stack(ignored, dim=1)
-
-
-def _passing(protocol: MissRateProtocol, lanes: Lanes, overlap: Tensor) -> Tensor:
-    """[P, words] int64: the lanes whose threshold ``overlap`` [P] reaches."""
-    values = sorted({subset.iou_threshold for subset in protocol.subsets})
-    table = [lanes.mask([])]
-    for value in values:
-        reached_by = [s.iou_threshold <= value for s in protocol.subsets]
-        table.append(lanes.mask([(s, 0) for s, reached in enumerate(reached_by) if reached]))
-    thresholds = from_host(values, torch.float64, overlap.device)
-    reached = torch.searchsorted(thresholds, overlap, right=protocol.comparison == ">=")
-    flat = [word for words in table for word in words]
-    bits = from_host(flat, torch.int64, overlap.device).reshape(-1, lanes.words)
-    return bits.index_select(0, reached)
 
 
 def _jaccard(
     protocol: MissRateProtocol,
-    overlaps: _Overlaps,
-    image: Tensor,
-    scores: Tensor,
+    rules: Rules,
+    rows: Matchable,
     objects: _Objects,
-    num_images: int,
+    scores: Tensor,
 ) -> Tensor | None:
     """[I, L, 3] int32 counts for the Jaccard index, or None if the protocol has none."""
     if not protocol.jaccard_scores:
         return None
-    passes = overlaps.union > 0.5
-    counted = ~objects.flagged.index_select(0, overlaps.pairs.ground_truth)
-    detections = torch.zeros_like(image, dtype=torch.bool)
-    detections[overlaps.pairs.detection[(overlaps.area > 0.5) & ~counted]] = True
+    pairs = candidate_pairs(rows.group, rows.object_group)
+    overlap, covered = pair_overlaps(rows, rules, pairs)
+    counted = ~objects.flagged.index_select(0, pairs.ground_truth)
+    in_region = torch.zeros_like(rows.group, dtype=torch.bool)
+    in_region[pairs.detection[(covered > HALF) & ~counted]] = True
     mine, theirs = (~objects.flagged).nonzero().squeeze(1), objects.flagged.nonzero().squeeze(1)
     near = candidate_pairs(
         objects.image.index_select(0, mine), objects.image.index_select(0, theirs)
     )
     first = objects.standard.rows(mine.index_select(0, near.detection))
     region = objects.region.rows(theirs.index_select(0, near.ground_truth))
-    covered = pair_intersections(first, region, inclusive=False)
-    inside = covered / (first.area + protocol.overlap_epsilon) > 0.5
+    shared = pair_intersections(first, region, inclusive=False)
+    inside = intersection_over_area(shared, first.area + protocol.overlap_epsilon) > HALF
     hidden = torch.zeros_like(objects.flagged)
     hidden[mine.index_select(0, near.detection[inside])] = True
-    edges = (passes & counted).nonzero().squeeze(1)
+    edges = ((overlap > HALF) & counted).nonzero().squeeze(1)
     counts = jaccard_counts(
-        image=image,
-        scores=scores,
-        in_region=detections,
+        image=rows.group,
+        # Those beyond the limit of an image are above no score limit.
+        scores=torch.where(rows.present == 0, -torch.inf, scores.double()),
+        in_region=in_region,
         object_image=objects.image,
         object_counts=~objects.flagged,
         object_in_region=hidden,
-        detection=overlaps.pairs.detection.index_select(0, edges),
-        ground_truth=overlaps.pairs.ground_truth.index_select(0, edges),
-        overlap=overlaps.union.index_select(0, edges),
+        detection=pairs.detection.index_select(0, edges),
+        ground_truth=pairs.ground_truth.index_select(0, edges),
+        overlap=overlap.index_select(0, edges),
         score_limits=protocol.jaccard_scores,
-        num_images=num_images,
+        num_images=rows.starts.shape[0] - 1,
     )
-    return counts.to(image.device)
+    return counts.to(scores.device)

@@ -88,7 +88,7 @@ class MaskQuality:
             inverted_boxes=False,
             masks=True,
         )
-        self.reset()
+        self._parts: list[tuple[Tensor, ...]] = []
 
     @torch.no_grad()
     def update(self, predictions: Sequence[Rows], targets: Sequence[Rows]) -> Self:
@@ -140,7 +140,7 @@ class MaskQuality:
 
     def reset(self) -> Self:
         """Forget everything."""
-        self._parts: list[tuple[Tensor, ...]] = []
+        self._parts = []
         return self
 
     def _compared(self, batch: Any) -> tuple[Tensor, Tensor, Tensor]:

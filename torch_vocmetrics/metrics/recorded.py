@@ -186,8 +186,8 @@ class RecordMetric(Metric):
                 MatchRecords(image_ids=None if ids is None else tuple(ids), **columns)
                 for columns in state["records"]
             ]
-            for part in records:
-                part.check()
+            for number, part in enumerate(records):
+                part.check(len(self.class_names), self._words(number))
             updated = bool(state["updated"])
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise StateError(f"the state is damaged: {error!r}", where="load_state_dict") from None

@@ -23,12 +23,12 @@ class LabelTable(NamedTuple):
 
     Attributes:
         lowest: the label that the second entry stands for; the first is for all labels below.
-        index: [L] int64; the last entry is for all labels above.
+        indices: [L] int64; the last entry is for all labels above.
         size: the number of indices, those of unknown labels included.
     """
 
     lowest: int
-    index: Tensor
+    indices: Tensor
     size: int
 
     @classmethod
@@ -51,17 +51,17 @@ class LabelTable(NamedTuple):
                 torch.bool,
             )
             labels = labels.to(torch.int32 if narrow else torch.int64)
-        place = labels.clamp(self.lowest - 1, self.lowest + self.index.shape[0] - 2)
+        place = labels.clamp(self.lowest - 1, self.lowest + self.indices.shape[0] - 2)
         place = place - (self.lowest - 1)
-        return self.index.index_select(0, place.reshape(-1)).reshape(labels.shape)
+        return self.indices.index_select(0, place.reshape(-1)).reshape(labels.shape)
 
     def of_bytes(self) -> Tensor:
         """[256] int64: index of the labels 0 .. 255."""
-        return self.look_up(torch.arange(BYTES, device=self.index.device))
+        return self.look_up(torch.arange(BYTES, device=self.indices.device))
 
     def to(self, device: torch.device) -> LabelTable:
         """The same table on another device."""
-        return self._replace(index=self.index.to(device))
+        return self._replace(indices=self.indices.to(device))
 
 
 def count_pairs(truth: Tensor, predicted: Tensor, rows: LabelTable, columns: LabelTable) -> Tensor:
@@ -87,8 +87,8 @@ def count_pairs(truth: Tensor, predicted: Tensor, rows: LabelTable, columns: Lab
     for start in range(0, truth.shape[0], images):
         part = slice(start, start + images)
         for piece, other in zip(
-            truth[part].flatten(1).split(PIXELS_AT_ONCE, 1),
-            predicted[part].flatten(1).split(PIXELS_AT_ONCE, 1),
+            torch.split(truth[part].flatten(1), PIXELS_AT_ONCE, 1),
+            torch.split(predicted[part].flatten(1), PIXELS_AT_ONCE, 1),
             strict=True,
         ):
             cell = rows.look_up(piece) * columns.size + columns.look_up(other)

@@ -7,9 +7,6 @@ tensor operations do; the counts are integers and therefore the same.
 
 from __future__ import annotations
 
-import math
-import mmap
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -17,8 +14,7 @@ from torch import Tensor
 
 WORD = 64
 WORKSPACE_BYTES = 2**23
-"""Temporary memory of one step: 8 MiB whatever the number and size of masks."""
-PAGES_FROM = 2**60
+"""The largest temporary of a step: 8 MiB whatever the number and size of masks."""
 
 
 def pack_masks(masks: Tensor) -> Tensor:
@@ -47,16 +43,9 @@ def above_half(probabilities: Tensor) -> Tensor:
 
 
 def _no_bits(count: int, height: int, width: int, device: torch.device) -> Tensor:
-    """[N, H, ceil(W / 64)] int64 zeros.
-
-    On the host many are pages of their own, which go back to the system with the tensor: from the
-    heap they would leave holes, and several times the memory in use would stay taken (measured).
-    """
+    """[N, H, ceil(W / 64)] int64 zeros."""
     shape = (count, height, -(-width // WORD))
-    size = 8 * math.prod(shape)
-    if device.type != "cpu" or size < PAGES_FROM:
-        return torch.zeros(shape, dtype=torch.int64, device=device)
-    return torch.frombuffer(mmap.mmap(-1, size), dtype=torch.int64).reshape(shape)
+    return torch.zeros(shape, dtype=torch.int64, device=device)
 
 
 def mask_areas(words: Tensor) -> Tensor:

@@ -23,6 +23,8 @@ def rle_of(segmentation: Any, height: int, width: int) -> Rle:
     """
     from pycocotools import mask as api  # noqa: PLC0415
 
+    if not isinstance(segmentation, Mapping | list | tuple):
+        raise ValueError("must be run lengths or a list of polygons; stack masks to [N, H, W]")
     if not isinstance(segmentation, Mapping):
         return _rle_of_polygons(segmentation, height, width)
     if "size" not in segmentation or "counts" not in segmentation:

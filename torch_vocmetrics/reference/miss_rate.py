@@ -66,6 +66,11 @@ def evaluate(
         protocol = load_protocol(protocol, MissRateProtocol)
     _, ids = read_classes(num_classes, class_names, label_ids or [0])
     pictures = read_pictures(protocol, detections, ground_truths, ids, box_format)
+    return result_of(pictures, protocol)
+
+
+def result_of(pictures: list[Picture], protocol: MissRateProtocol) -> MissRateResult:
+    """Evaluate every subset, and the Jaccard index where the protocol has one."""
     per_subset = [evaluate_subset(pictures, subset, protocol) for subset in protocol.subsets]
     common: dict[str, Any] = {
         key: [one[key] for one in per_subset] for key in ("log_average_miss_rate", "mean_precision")

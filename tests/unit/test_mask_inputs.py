@@ -1,0 +1,94 @@
+"""What masks may not be, and when they are matched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from torch_vocmetrics import DetectionAP, InputError
+from torch_vocmetrics.metrics import recorded
+
+MASKS = torch.zeros(1, 4, 6, dtype=torch.bool)
+RLE = {"size": [4, 6], "counts": [4, 8, 12]}
+
+
+def one(masks: Any, **more: Any) -> dict[str, Any]:
+    return {"labels": torch.tensor([0]), "scores": torch.tensor([0.5]), "masks": masks} | more
+
+
+BAD: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "missing": ({"labels": [0], "scores": [0.5]}, one(MASKS), "prediction 0: key 'masks' is mis"),
+    "near name": (one(MASKS), {"labels": [0], "segmentation": [RLE]}, "'segmentation' is not kn"),
+    "rows": (one(torch.zeros(2, 4, 6).bool()), one(MASKS), "2 masks of 1 rows"),
+    "listed rows": (one([RLE, RLE]), one(MASKS), "2 masks of 1 rows"),
+    "float": (one(torch.zeros(1, 4, 6)), one(MASKS), "threshold"),
+    "one mask": (one(torch.zeros(4, 6).bool()), one(MASKS), r"must be \[N, H, W\]"),
+    "channels": (one(torch.zeros(1, 2, 4, 6)), one(MASKS), r"\[N, 1, H, W\]"),
+    "size": (one(torch.zeros(1, 6, 4).bool()), one(MASKS), "differ in size"),
+    "image size": (one(MASKS), one(MASKS, image_size=(6, 4)), "not of the size of the image"),
+    "run lengths of another size": (one(MASKS), one([RLE], image_size=(6, 4)), "key 'masks'"),
+    "run lengths that do not add up": (one([RLE | {"counts": [4, 8]}]), one(MASKS), "12 of 24"),
+    "negative runs": (one([RLE | {"counts": [4, -8, 28]}]), one(MASKS), "numbers from 0"),
+    "damaged text": (one([RLE | {"counts": "4;"}]), one(MASKS), "run lengths"),
+    "no run lengths": (one([RLE | {"counts": b"\\x00"}]), one(MASKS), "run lengths"),
+    "no counts": (one([{"size": [4, 6]}]), one(MASKS), "'counts'"),
+    "stack of arrays": (one([np.zeros((4, 6))]), one(MASKS), "stack masks"),
+    "polygon without size": (one([[[0, 0, 3, 0, 3, 3]]]), one(MASKS), "image_size"),
+    "half a corner": (one([[[0, 0, 3, 0, 3]]]), one(MASKS, image_size=(4, 6)), "three corners"),
+    "packed": ({"masks": MASKS, "labels": [0], "scores": [0.5], "boxes": torch.zeros(1, 4),
+                "counts": [1]}, one(MASKS), "one dict per image"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_masks_may_not_be(name: str) -> None:
+    found, true, words = BAD[name]
+    metric = DetectionAP("coco2017_segm", num_classes=1)
+    metric.update([one(MASKS)], [one(MASKS)])
+    target = {key: value for key, value in true.items() if key != "scores"}
+    predictions = found if name == "packed" else [found]
+    with pytest.raises(InputError, match=words):
+        metric.update(predictions, [target])
+    assert metric.compute().num_images == 1
+
+
+def test_masks_are_not_looked_at_for_boxes() -> None:
+    boxes = torch.tensor([[0.0, 0.0, 2.0, 2.0]])
+    found = one(torch.zeros(7, 7, 7), boxes=boxes)
+    metric = DetectionAP("coco2017", num_classes=1)
+    assert metric.update([found], [{"boxes": boxes, "labels": [0]}]).compute().headline > 0.9999
+
+
+def test_no_rows_need_no_masks() -> None:
+    nothing = {"labels": torch.zeros(0, dtype=torch.int64), "scores": torch.zeros(0)}
+    for masks in (
+        {},
+        {"masks": torch.zeros(0, 4, 6).bool()},
+        {"masks": []},
+        {"masks": torch.zeros(0)},
+    ):
+        metric = DetectionAP("coco2017_segm", num_classes=1)
+        metric.update([nothing | masks], [one(MASKS)])
+        metric.update([one([RLE])], [{"labels": torch.zeros(0, dtype=torch.int64)} | masks])
+        assert metric.compute().num_detections == 1
+
+
+def test_a_chunk_ends_at_a_size_of_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorded, "CHUNK_MASK_BYTES", 3 * 4 * 8)
+    metric = DetectionAP("coco2017_segm", num_classes=1)
+    pending = []
+    for _ in range(4):  # each image has two masks of four rows of a word
+        metric.update([one(MASKS)], [one(MASKS)])
+        pending.append(len(metric._pending))
+    assert pending == [1, 0, 1, 0]
+
+
+def test_masks_are_copied() -> None:
+    masks = torch.ones(1, 4, 6, dtype=torch.bool)
+    metric = DetectionAP("coco2017_segm", num_classes=1)
+    metric.update([one(masks)], [one(masks.clone())])
+    masks.zero_()
+    assert metric.compute().headline > 0.9999
