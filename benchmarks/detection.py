@@ -1,9 +1,10 @@
 """Detection against its peers: seconds and peak memory from tensors to the final numbers.
 
 Each competitor runs in a process of its own and in turn with ours, so that a slower moment of the
-machine falls on both. Its numbers are compared with ours in the same run. The first run of a
-process measures memory and is not timed, but for those so slow that it is their only one. Exit code 1 if numbers differ, or if the whole workload
-was run and a limit is missed.
+machine falls on both. Its numbers are compared with ours in the same run. After a warm-up on a few
+images the first run of a process measures memory; it is not timed, but for those so slow that it is
+their only one. Exit code 1 if numbers differ, or if the whole workload was run and a limit is
+missed.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from benchmarks import machine
-from benchmarks.competitors import BATCH, PeakMemory
+from benchmarks.competitors import BATCH, PeakMemory, first_images, ours
 from benchmarks.detection import MEBI, Verdict
 from benchmarks.workloads import BOXES_AN_IMAGE, COCO_IMAGES, coco_shaped
 from torch_vocmetrics import DetectionAP
@@ -44,6 +44,7 @@ def measure(detections: int) -> dict[str, Any]:
     block = min(images, COCO_IMAGES)
     workload = coco_shaped(block)
     batches = workload.batches(BATCH)
+    ours(first_images(workload))
     metric: Any = DetectionAP("coco2017", num_classes=workload.num_classes)
     update_seconds = 0.0
     peak = PeakMemory()

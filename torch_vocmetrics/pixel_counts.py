@@ -143,7 +143,7 @@ class PixelCounts:
             f"{len(copies)} repeated images were dropped (the first copy of each counts); "
             f"the predictions of {differing} of them differed from the first copy's",
             VocMetricsWarning,
-            stacklevel=3,
+            stacklevel=5,  # whoever called compute()
         )
         return self._without({row for row, _ in copies})
 

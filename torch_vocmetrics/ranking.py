@@ -224,7 +224,7 @@ def warn_of_repeats(dropped: int, differing: int, what: str) -> None:
         f"{dropped} repeated images were dropped (the first copy of each counts); "
         f"the {what} of {differing} of them differed from the first copy's",
         VocMetricsWarning,
-        stacklevel=4,
+        stacklevel=6,  # whoever called compute()
     )
 
 

@@ -237,8 +237,8 @@ def inputs_untouched(tester: MetricTester) -> None:
     """Inputs stay as they were, and may be overwritten after ``update``."""
     given = copy.deepcopy(tester.batches)
     metric = tester._updated(given)
-    wanted = tester.result(tester._updated())
     same(tester.batches, given, "the inputs after update")
+    wanted = tester.result(tester._updated(copy.deepcopy(tester.batches)))
     for tensor in tensors_of(given):
         tensor.zero_()
     same(wanted, tester.result(metric), "inputs that were overwritten after update")

@@ -50,6 +50,7 @@ EDGE = {
     "cli",
     "cli_report",
     "examples",
+    "integrations",
     "__main__",
     "cli_tasks",
     "cli_miss_rate",

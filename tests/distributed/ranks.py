@@ -53,6 +53,8 @@ class Outcome(NamedTuple):
 def start(ranks: int, folder: Path) -> list[dict[Any, Outcome]]:
     """Start the processes, wait for their end, and read what each found."""
     folder.mkdir(exist_ok=True)
+    for name, subject in SUBJECTS.items():
+        torch.save(_half(subject, rest=False).state_dict(), folder / f"{name}.pt")
     spawn(_run, (ranks, str(folder)), ranks)
     return [pickle.loads((folder / f"{rank}.pickle").read_bytes()) for rank in range(ranks)]
 
@@ -72,6 +74,10 @@ def _run(rank: int, ranks: int, folder: str) -> None:
         for scenario in SCENARIOS:
             for label, outcome in scenario(subject, rank, ranks):
                 found[label, name] = outcome
+    for name, subject in SUBJECTS.items():
+        state = torch.load(f"{folder}/{name}.pt", weights_only=True)
+        metric = _half(subject, rest=True, metric=subject.new().load_state_dict(state))
+        found["resumed", name] = outcome_of(metric, sync=False)
     for special in (versions, cases, groups, lost_ranks):
         for label, outcome in special(rank, ranks):
             found[label] = outcome
@@ -120,6 +126,14 @@ def updated(new: Callable[[], Metric], given: list[Image], size: int) -> Metric:
     metric = new()
     for batch in rebatched(given, size):
         metric.update(*batch)
+    return metric
+
+
+def _half(subject: Subject, *, rest: bool, metric: Metric | None = None) -> Metric:
+    """An epoch that was stopped in the middle, or the rest of it."""
+    metric = metric or subject.new()
+    for number in range(COUNT // 2, COUNT) if rest else range(COUNT // 2):
+        metric.update(*subject.image(number))
     return metric
 
 

@@ -125,6 +125,11 @@ def test_dst_alone_gets_the_result(found: Any, world: int, name: str) -> None:
     assert [one[:2] for one in others] == [(None, None)] * (world - 1)
 
 
+@each_metric
+def test_an_epoch_goes_on_in_another_process(found: Any, name: str) -> None:
+    check(outcomes(found, 1, ("resumed", name)), expected(name))
+
+
 @each_larger_world
 @each_metric
 def test_disagreeing_ranks_raise_the_same(found: Any, world: int, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import doctest
 import pickle
 from typing import Any
 
@@ -20,6 +21,7 @@ from torch_vocmetrics import (  # noqa: E402
     MeanIoU,
     StateError,
 )
+from torch_vocmetrics.integrations import torchmetrics as adapter_module  # noqa: E402
 from torch_vocmetrics.integrations.torchmetrics import TorchMetricsAdapter  # noqa: E402
 
 # Two scores that half precision cannot tell apart: 1 + 2^-12 and 1.
@@ -42,6 +44,12 @@ def batch(image_id: int, shift: float, scores: Any = (0.5,)) -> tuple[list[Any],
 
 def adapter(value: str | None = "headline", protocol: Any = "voc2012") -> TorchMetricsAdapter:
     return TorchMetricsAdapter(DetectionAP(protocol, num_classes=1), value)
+
+
+def test_example_runs() -> None:
+    outcome = doctest.testmod(adapter_module)
+    assert outcome.attempted > 3
+    assert outcome.failed == 0
 
 
 def test_same_bits_as_the_metric() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import importlib.metadata
 import os
@@ -17,12 +18,14 @@ from typing import Any
 import pytest
 import torch
 
+import torch_vocmetrics
 from torch_vocmetrics.examples.loaders import validate_alone
 from torch_vocmetrics.examples.scenes import CLASS_NAMES, make_scenes
 
 TRAIN, VALIDATION = 128, 37
 OPTIONS = argparse.Namespace(train_scenes=TRAIN, validation_scenes=VALIDATION, devices=1)
 SIZES = ["--train-scenes", str(TRAIN), "--validation-scenes", str(VALIDATION)]
+EXAMPLES = Path(torch_vocmetrics.__file__).parent / "examples"
 NUMBER = r"([0-9.e-]+)"
 
 
@@ -234,6 +237,17 @@ metric = DetectionAP("coco2017", class_names=CLASS_NAMES).update(detections, tar
 assert abs(metric.compute().headline - 1) < 1e-12
 print("as expected")
 """
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("train_with_*.py")), ids=lambda p: p.stem)
+def test_examples_are_small_and_say_what_they_do(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 120
+    nodes = ast.parse(text).body
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            assert ast.get_docstring(node), node.name
+    assert f"torch_vocmetrics.examples.{path.stem}" in (ast.get_docstring(ast.parse(text)) or "")
 
 
 def test_packages_load_none_of_these() -> None:

@@ -1,4 +1,4 @@
-"""The development kit's classifier: which classes an image shows, comp1 results, evaluated twice.
+"""The development kit's classifier: an image shows a class as surely as its best detection says.
 
 ``python -m torch_vocmetrics.examples.devkit_classifier --output VOC2007``
 """
@@ -10,32 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
 from torch_vocmetrics import ClassificationAP, io
 
 from . import devkit
 from .scenes import CLASS_NAMES, Scene, make_scenes
-
-
-class Classifier(nn.Module):
-    """A few convolutions; a class is there if any place says so."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        sizes = (3, 16, 32, 64)
-        layers: list[nn.Module] = []
-        for inputs, outputs in zip(sizes, sizes[1:], strict=False):
-            convolution = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False)
-            layers += [convolution, nn.BatchNorm2d(outputs), nn.ReLU()]
-        self.body = nn.Sequential(*layers, nn.Conv2d(64, 64, 3, padding=1), nn.ReLU())
-        self.head = nn.Conv2d(64, len(CLASS_NAMES), 1)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """[B, K] logits."""
-        logits: Tensor = self.head(self.body(images - 0.5))
-        return logits.amax(dim=(2, 3))
 
 
 def labels_of(scene: Scene) -> Tensor:
@@ -47,33 +27,21 @@ def labels_of(scene: Scene) -> Tensor:
     return found
 
 
-def train(scenes: Sequence[Scene], epochs: int) -> Classifier:
-    """A classifier that has seen these scenes some times; difficult ones teach nothing."""
-    torch.manual_seed(0)
-    model = Classifier()
-    optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
-    for _ in range(epochs):
-        for rows in torch.randperm(len(scenes)).split(16):
-            images = torch.stack([scenes[row].image for row in rows])
-            labels = torch.stack([labels_of(scenes[row]) for row in rows])
-            loss = functional.binary_cross_entropy_with_logits(
-                model(images), (labels > 0).float(), weight=(labels != 0).float()
-            )
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-    return model.eval()
+def scores_of(detections: Sequence[dict[str, Tensor]]) -> Tensor:
+    """[B, K] the score of the best detection of each class, -inf without any."""
+    scores = torch.full((len(detections), len(CLASS_NAMES)), -torch.inf)
+    for row, one in zip(scores, detections, strict=True):
+        row.scatter_reduce_(0, one["labels"], one["scores"], "amax")
+    return scores
 
 
-def program(
-    folder: Path, options: argparse.Namespace
-) -> tuple[dict[str, float], dict[str, float]]:
+def program(folder: Path, options: argparse.Namespace) -> tuple[dict[str, float], dict[str, float]]:
     """The numbers of the command and those of the metric object."""
-    model = train(make_scenes(options.train_scenes, seed=(0, 1)), options.epochs)
+    model = devkit.train_detector(make_scenes(options.train_scenes, seed=(0, 1)), options.epochs)
     scenes = make_scenes(options.scenes, seed=(0, 0))
     ids = devkit.image_ids(scenes)
     with torch.inference_mode():
-        scores = model(torch.stack([scene.image for scene in scenes]))
+        scores = scores_of(model(torch.stack([scene.image for scene in scenes])))
     labels = torch.stack([labels_of(scene) for scene in scenes])
 
     devkit.write_kit(folder, scenes)

@@ -17,9 +17,7 @@ from . import devkit
 from .scenes import CLASS_NAMES, make_scenes
 
 
-def program(
-    folder: Path, options: argparse.Namespace
-) -> tuple[dict[str, float], dict[str, float]]:
+def program(folder: Path, options: argparse.Namespace) -> tuple[dict[str, float], dict[str, float]]:
     """The numbers of the command and those of the metric object."""
     model = devkit.train_detector(make_scenes(options.train_scenes, seed=(0, 1)), options.epochs)
     scenes = make_scenes(options.scenes, seed=(0, 0))

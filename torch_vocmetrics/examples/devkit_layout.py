@@ -11,53 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
 from torch_vocmetrics import LayoutAP, io
 
 from . import devkit
-from .persons import LABELS, SIZE, USUAL, Person, make_persons
+from .persons import LABELS, SIZE, make_persons, train
 
 PARTS = ("head", "hand", "foot")  # of the protocol, in its order
-
-
-class LayoutPredictor(nn.Module):
-    """A box and a logit for each of five parts."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        layers: list[nn.Module] = []
-        for inputs, outputs in ((3, 16), (16, 32), (32, 32)):
-            convolution = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False)
-            layers += [convolution, nn.BatchNorm2d(outputs), nn.ReLU()]
-        self.body = nn.Sequential(*layers, nn.Flatten())
-        self.head = nn.Linear(32 * (SIZE // 8) ** 2, 5 * len(LABELS))
-
-    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Boxes [B, 5, 4] and logits [B, 5] of being there."""
-        out = self.head(self.body(images - 0.5)).unflatten(1, (len(LABELS), 5))
-        start = torch.cat([USUAL - 4, USUAL + 4], dim=1)
-        return start + 4 * out[..., :4], out[..., 4]
-
-
-def train(persons: Sequence[Person], epochs: int) -> LayoutPredictor:
-    """A predictor that has seen these persons some times."""
-    torch.manual_seed(0)
-    model = LayoutPredictor()
-    optimizer = torch.optim.AdamW(model.parameters(), 3e-3)
-    for _ in range(epochs):
-        for rows in torch.randperm(len(persons)).split(16):
-            image, box, there = (
-                torch.stack(column) for column in zip(*(persons[row] for row in rows), strict=True)
-            )
-            boxes, logits = model(image)
-            loss = functional.smooth_l1_loss(boxes[there], box[there])
-            loss = loss + functional.binary_cross_entropy_with_logits(logits, there.float())
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-    return model.eval()
 
 
 def as_rows(boxes: Tensor, there: Tensor) -> dict[str, Any]:
@@ -105,7 +66,10 @@ def program(folder: Path, options: argparse.Namespace) -> tuple[dict[str, float]
         results,
         [
             io.VocLayout(
-                image_id=name, confidence=float(rows["scores"]), parts=as_parts(rows), object_index=1
+                image_id=name,
+                confidence=float(rows["scores"]),
+                parts=as_parts(rows),
+                object_index=1,
             )
             for name, rows in zip(persons, layouts, strict=True)
         ],

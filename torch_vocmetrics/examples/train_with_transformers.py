@@ -20,7 +20,6 @@ from torch_vocmetrics import DetectionAP
 from .detector import TinyDetector
 from .scenes import CLASS_NAMES, Scene, make_scenes
 
-Padded = dict[str, Tensor]
 PADDING = -100  # as the Trainer pads between processes
 ROWS = ("boxes", "labels", "difficult", "iscrowd")
 
@@ -32,26 +31,24 @@ class ComputeMetrics:
         self.metric = DetectionAP("voc2007", class_names=CLASS_NAMES)
 
     def __call__(self, batch: EvalPrediction, compute_result: bool) -> dict[str, float]:
-        boxes, scores, labels = batch.predictions
-        detections = {"boxes": boxes, "scores": scores, "labels": labels}
+        detections = dict(zip(("boxes", "scores", "labels"), batch.predictions, strict=True))
         self.metric.update(unpadded(detections), unpadded(batch.label_ids))
         if not compute_result:
             return {}
-        result = self.metric.compute(sync=False)  # the Trainer has gathered already
+        numbers = self.metric.compute(sync=False).to_dict()  # the Trainer has gathered already
         self.metric.reset()
-        return result.to_dict()
+        return numbers
 
 
-def padded(images: Sequence[dict[str, Tensor]]) -> Padded:
+def padded(images: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     """Tensors [B, most rows, ...], padded: the Trainer cuts every tensor as if it had B rows."""
-    columns = {key: [image[key] for image in images] for key in images[0]}
     return {
-        key: pad_sequence(rows, batch_first=True, padding_value=PADDING)
-        for key, rows in columns.items()
+        key: pad_sequence([image[key] for image in images], batch_first=True, padding_value=PADDING)
+        for key in images[0]
     }
 
 
-def unpadded(batch: Padded) -> list[dict[str, Tensor]]:
+def unpadded(batch: dict[str, Tensor]) -> list[dict[str, Tensor]]:
     """One dict an image, without the padding."""
     images = []
     for row, labels in enumerate(batch["labels"]):
@@ -67,10 +64,9 @@ class Model(nn.Module):
         super().__init__()
         self.detector = TinyDetector(len(CLASS_NAMES))
 
-    def forward(self, images: Tensor, labels: Padded) -> dict[str, Tensor]:
+    def forward(self, images: Tensor, labels: dict[str, Tensor]) -> dict[str, Tensor]:
         """The loss, and in evaluation also boxes, scores and labels."""
-        rows = unpadded({key: labels[key] for key in ROWS})
-        targets = [row | {"iscrowd": row["iscrowd"] > 0} for row in rows]
+        targets = [row | {"iscrowd": row["iscrowd"] > 0} for row in unpadded(labels)]
         output = {"loss": self.detector.loss(images, targets)}
         return output if self.training else output | padded(self.detector(images))
 
@@ -96,8 +92,6 @@ def run(options: argparse.Namespace) -> tuple[nn.Module, dict[str, float]]:
             remove_unused_columns=False,
             save_strategy="no",
             report_to="none",
-            disable_tqdm=True,
-            use_cpu=not torch.cuda.is_available(),
             dataloader_pin_memory=torch.cuda.is_available(),
         )
         trainer = Trainer(

@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--models", nargs="+", default=MODELS)
-    parser.add_argument("--scenes", type=int, default=16)
+    parser.add_argument("--scenes", type=int, default=8)
     run(parser.parse_args(arguments))
 
 

@@ -144,7 +144,7 @@ class Metric(ABC):
         for path, state in zip(paths, states, strict=True):
             with _named(path):
                 parts.append(metric._blank().load_state_dict(state))
-        return metric._union(parts, [num_images(state) for state in states])
+        return metric._union(parts, states)
 
     # What a metric adds --------------------------------------------------------------------------
 
@@ -213,21 +213,25 @@ class Metric(ABC):
         parts = [self._blank().load_state_dict(one) for one in states]
         if self._device is not None:
             parts = [part.to(self._device) for part in parts]
-        images = [num_images(one) for one in states]
-        if any(images) and all(one["image_ids"] is None for one in states):
+        if any(map(num_images, states)) and all(one["image_ids"] is None for one in states):
             warnings.warn(
                 "images have no image_id: if a distributed sampler filled up its last round, the "
                 "copies are counted as images of their own; give image_id in every target",
                 VocMetricsWarning,
                 stacklevel=4,
             )
-        return self._union(parts, images)
+        return self._union(parts, states)
 
-    def _union(self, parts: Sequence[Self], images: Sequence[int]) -> Self:
-        """A metric of its own with the images of all parts in the order in which they were met."""
+    def _union(self, parts: Sequence[Self], states: Sequence[Mapping[str, Any]]) -> Self:
+        """A metric of its own with the images of all parts, which have these states.
+
+        Images come in the order in which they were met, unless their ids are distinct: then their
+        order plays no part.
+        """
         union = self._blank().merge(*parts)
-        if len(parts) > 1 and any(images):
-            union._arrange(order_of_arrival(images))
+        ids = [image_id for state in states for image_id in state["image_ids"] or ()]
+        if len(parts) > 1 and (not ids or len(set(ids)) < len(ids)):
+            union._arrange(order_of_arrival([num_images(state) for state in states]))
         return union
 
     def _blank(self) -> Self:

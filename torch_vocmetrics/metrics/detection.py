@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any, Generic, Self, TypeVar, cast, overload
 
 from ..distributed import Group
 from ..errors import InputError
@@ -133,6 +133,6 @@ class DetectionAP(RecordMetric, Generic[R_co]):
         return results[self.protocols[0].name] if self._single else results
 
     @classmethod
-    def _of(cls, protocols: Sequence[Any], class_names: Sequence[str]) -> DetectionAP[Any]:
-        one_or_all = protocols[0] if len(protocols) == 1 else list(protocols)
-        return DetectionAP(one_or_all, class_names=class_names)
+    def _of(cls, protocols: Sequence[Any], class_names: Sequence[str]) -> Self:
+        one_or_all: Any = protocols[0] if len(protocols) == 1 else list(protocols)
+        return cls(one_or_all, class_names=class_names)
