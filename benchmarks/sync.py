@@ -23,7 +23,7 @@ from torch.multiprocessing.spawn import spawn
 
 from torch_vocmetrics import DetectionAP
 from torch_vocmetrics.distributed import sync
-from torch_vocmetrics.states import to_bytes
+from torch_vocmetrics.states.plain import to_bytes
 
 RANKS, RUNS, LIMIT_S = 4, 20, 0.05
 RECORDS, IMAGES, CLASSES = 500_000, 5_000, 80

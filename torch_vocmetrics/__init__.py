@@ -1,5 +1,6 @@
 """The official numbers of detection benchmarks, computed on the tensors where they are."""
 
+from ._version import __version__ as __version__
 from .errors import (
     FileFormatError,
     InputError,
@@ -16,8 +17,6 @@ from .metrics.pedestrian import LogAverageMissRate
 from .metrics.segmentation import MeanIoU
 from .protocols import DetectionProtocol, load_dataset, load_protocol, protocol_names
 from .results import CocoDetectionResult, DetectionResult, VocDetectionResult
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ClassificationAP",

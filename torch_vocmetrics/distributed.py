@@ -13,7 +13,6 @@ watchdog ends a process when another rank is lost, where gloo raises.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
@@ -23,8 +22,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from ._version import __version__
 from .errors import InputError, StateError, VocMetricsError
-from .states import from_bytes, kind_of_ids, num_images, to_bytes
+from .states.plain import from_bytes, kind_of_ids, num_images, to_bytes
 
 HEADER_BYTES = 2048
 HEADER_SCHEMA = 1
@@ -103,7 +103,7 @@ def _payload(
     run = torch.zeros(0, dtype=torch.uint8, device="cpu")
     header: dict[str, Any] = {
         "header": HEADER_SCHEMA,
-        "version": importlib.import_module(__package__).__version__,
+        "version": __version__,
     }
     error = state if isinstance(state, Exception) else None
     try:

@@ -7,17 +7,16 @@ both. With ids the ranking is therefore the same for every batch split, shard an
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from .errors import StateError, VocMetricsWarning
 from .matching.lanes import Lanes, column
 from .ops.ordering import rank_in_group, rank_order
-from .records import MatchRecords
+from .tables.records import MatchRecords
+from .tables.repeats import repeats, unequal_truth, warn_of_repeats
 from .transfer import from_host
 
 
@@ -198,34 +197,12 @@ def distinct_images(records: MatchRecords) -> Tensor | None:
     differing = 0
     for row, original in copies:
         if not objects.equal(row, original):
-            raise StateError(
-                "the same image came with different ground truth",
-                where=f"image_id {ids[row]!r}",
-                remedy="was reset() forgotten between two evaluations, or is the id not unique?",
-            )
+            raise unequal_truth(ids[row])
         differing += not detections.equal(row, original)
     warn_of_repeats(len(copies), differing, "detections")
     dropped = {row for row, _ in copies}
     keep = [row not in dropped for row in range(len(ids))]
     return from_host(keep, torch.bool, records.image.device)
-
-
-def repeats(ids: Sequence[Hashable] | None) -> list[tuple[int, int]]:
-    """Rows of ids that came before, each with the row of the first copy."""
-    if ids is None or len(set(ids)) == len(ids):
-        return []
-    first: dict[Hashable, int] = {}
-    return [(row, first[i]) for row, i in enumerate(ids) if first.setdefault(i, row) != row]
-
-
-def warn_of_repeats(dropped: int, differing: int, what: str) -> None:
-    """Say how many copies of images were dropped, and in how many of them ``what`` differed."""
-    warnings.warn(
-        f"{dropped} repeated images were dropped (the first copy of each counts); "
-        f"the {what} of {differing} of them differed from the first copy's",
-        VocMetricsWarning,
-        stacklevel=6,  # whoever called compute()
-    )
 
 
 class _Rows:

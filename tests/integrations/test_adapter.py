@@ -13,10 +13,11 @@ from torch import multiprocessing, nn
 
 torchmetrics = pytest.importorskip("torchmetrics", reason="the extra trainers is not installed")
 
-from torch_vocmetrics import (  # noqa: E402
+from torch_vocmetrics import (
     ClassificationAP,
     DetectionAP,
     InputError,
+    LayoutAP,
     LogAverageMissRate,
     MeanIoU,
     StateError,
@@ -79,10 +80,9 @@ def test_values() -> None:
         one = adapter(value, ["voc2007", "coco2017"])
         one.update(detections, targets)
         assert float(one.compute()) == pytest.approx(1.0)
-    wrong = adapter("map")
-    wrong.update(detections, targets)
-    with pytest.raises(StateError, match="no such number"):
-        wrong.compute()
+    for wrong, protocols in (("map", "voc2007"), ("headline", ["voc2007", "coco2017"])):
+        with pytest.raises(InputError, match="no such number"):
+            adapter(wrong, protocols)
 
 
 def test_metrics_of_other_tasks() -> None:
@@ -95,6 +95,7 @@ def test_metrics_of_other_tasks() -> None:
     assert float(pixels.compute()) == 1.0
     misses = TorchMetricsAdapter(LogAverageMissRate("caltech2012"), None)
     assert misses.metric.class_names
+    TorchMetricsAdapter(LayoutAP("voc2012"), "AP/hand")
 
 
 def test_nothing_is_registered_with_torchmetrics() -> None:

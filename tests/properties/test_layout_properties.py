@@ -21,7 +21,7 @@ from torch_vocmetrics import (
     protocol_names,
     reference,
 )
-from torch_vocmetrics.layouts import pack_layouts
+from torch_vocmetrics.inputs.layouts import pack_layouts
 
 PROTOCOLS = protocol_names("layout")
 SEEDS = range(60)

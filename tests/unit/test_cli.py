@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from torch_vocmetrics import __version__
-from torch_vocmetrics.cli import main
+from torch_vocmetrics.cli.command import main
 
 OBJECT = (
     "<object><name>{name}</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>10</xmax>"

@@ -98,7 +98,7 @@ def test_masks(form: str, protocol: Any, home: str) -> None:
 
 def test_the_guard_sees_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a ``bincount`` in place of the counting by ``scatter_add_``, the test above fails."""
-    from torch_vocmetrics import label_maps as maps  # noqa: PLC0415
+    from torch_vocmetrics.inputs import label_maps as maps  # noqa: PLC0415
 
     def counted(truth: Tensor, *_: Any) -> Tensor:
         return torch.bincount(truth.flatten(), minlength=K * K)

@@ -12,7 +12,7 @@ import torch
 from fake_cuda import WaitError, fake_cuda
 
 from torch_vocmetrics import DetectionAP, InputError, VocMetricsWarning
-from torch_vocmetrics.faults import Suspect, suspect
+from torch_vocmetrics.inputs.faults import Suspect, suspect
 from torch_vocmetrics.metrics import recorded
 
 Images = tuple[Any, Any]

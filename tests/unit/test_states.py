@@ -27,8 +27,15 @@ from torch_vocmetrics import (
     protocol_names,
 )
 from torch_vocmetrics.protocols import protocol_of_rules
-from torch_vocmetrics.state_files import _as_json, _from_json
-from torch_vocmetrics.states import DTYPES, flatten, from_bytes, order_of_arrival, restore, to_bytes
+from torch_vocmetrics.states.files import _as_json, _from_json
+from torch_vocmetrics.states.plain import (
+    DTYPES,
+    flatten,
+    from_bytes,
+    order_of_arrival,
+    restore,
+    to_bytes,
+)
 from torch_vocmetrics.testing import differences, rebatched
 
 IDS: list[Any] = [

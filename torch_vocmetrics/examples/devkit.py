@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_vocmetrics import cli, io
+from torch_vocmetrics import io
+from torch_vocmetrics.cli import command as cli
 
 from .detector import TinyDetector
 from .scenes import CLASS_NAMES, SIZE, Scene

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
@@ -16,7 +17,7 @@ except ImportError as error:  # pragma: no cover - depends on what is installed
         "torchmetrics is missing: pip install 'torch_vocmetrics[trainers]'"
     ) from error
 
-from torch_vocmetrics import Metric, StateError
+from torch_vocmetrics import InputError, Metric, StateError, VocMetricsWarning
 
 STATE_KEY = "state"  # of the saved state, after the module's prefix
 
@@ -35,6 +36,9 @@ class TorchMetricsAdapter(torchmetrics.Metric):
             ``<protocol>/<key>``, and their headlines ``<protocol>``.
         settings: keyword arguments of ``torchmetrics.Metric``, such as ``process_group``.
             ``dist_sync_fn`` is not used.
+
+    Raises:
+        InputError: if the metric's result has no such value.
 
     Attributes:
         result: what the metric's own ``compute`` gave last, with its curves; None before.
@@ -66,6 +70,9 @@ class TorchMetricsAdapter(torchmetrics.Metric):
         self._group = self.process_group
         self._batches = 0
         self._saved = False
+        with warnings.catch_warnings():  # that nothing was seen is known
+            warnings.simplefilter("ignore", VocMetricsWarning)
+            _chosen(self._blank().compute(sync=False), value)
 
     def update(self, predictions: Any, targets: Any, image_ids: Any = None) -> None:
         """Add a batch, in the form that the metric takes."""
@@ -194,5 +201,5 @@ def _chosen(result: Any, value: str | None) -> Tensor | dict[str, Tensor]:
     if value is None:
         return {key: torch.tensor(n, dtype=torch.float64) for key, n in numbers.items()}
     if value not in numbers:
-        raise StateError("no such number", where="value", got=value, remedy=f"one of {[*numbers]}")
+        raise InputError("no such number", where="value", got=value, remedy=f"one of {[*numbers]}")
     return torch.tensor(numbers[value], dtype=torch.float64)

@@ -6,12 +6,7 @@ Every reader checks what it reads and names file and line or element of the firs
 """
 
 from .bb_apply import scale_height
-from .bb_gt import (
-    Conditions,
-    read_bb_gt_ground_truths,
-    read_bb_gt_objects,
-    read_indexed_detections,
-)
+from .bb_gt import Conditions, read_bb_gt_ground_truths, read_bb_gt_objects, read_indexed_detections
 from .caltech import read_caltech_detections, read_caltech_ground_truths, read_vbb
 from .coco import read_coco_detections, read_coco_ground_truths
 from .crowdhuman import (
@@ -29,18 +24,9 @@ from .label_images import (
     write_label_map,
 )
 from .painting import PaintedImage, create_segmentations_from_detections
-from .pedestrian_json import (
-    read_citypersons_mat,
-    read_pedestrian_detections,
-    read_pedestrian_json,
-)
+from .pedestrian_json import read_citypersons_mat, read_pedestrian_detections, read_pedestrian_json
 from .tables import DetectionFile, GroundTruthFile
-from .voc import (
-    find_results,
-    read_image_set,
-    read_voc_detections,
-    read_voc_ground_truths,
-)
+from .voc import find_results, read_image_set, read_voc_detections, read_voc_ground_truths
 from .voc_annotations import VocAnnotation, VocObject, VocPart, read_annotation
 from .voc_coco import coco_from_voc, voc_from_coco
 from .voc_layouts import LayoutFile, VocLayout, read_layouts, read_voc_layouts, write_layouts

@@ -18,14 +18,7 @@ from ..errors import FileFormatError, VocMetricsWarning
 from ..protocols import LayoutProtocol
 from .safe_xml import MAX_XML_BYTES, parse_xml
 from .voc import read_image_set
-from .voc_annotations import (
-    Box,
-    VocObject,
-    VocPart,
-    parse_number,
-    read_annotation,
-    xml_box,
-)
+from .voc_annotations import Box, VocObject, VocPart, parse_number, read_annotation, xml_box
 from .voc_sets import read_object_set
 from .voc_writers import add_box, add_text, write_xml
 

@@ -13,7 +13,7 @@ from ..ops.boxes import box_columns
 from ..ops.ordering import rank_in_group, rank_order
 from ..protocols import DetectionProtocol
 from ..ragged import Detections, GroundTruths, image_of_row, starts_of_images
-from ..records import Ids, MatchRecords
+from ..tables.records import Ids, MatchRecords
 from ..transfer import from_host
 from .fused import Matchable, Rules, kernel_takes, match_word
 from .lanes import Lanes, has_flag, in_range_bits

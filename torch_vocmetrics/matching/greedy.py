@@ -163,9 +163,7 @@ def _offers(pairs: Candidates, *, last_wins: bool) -> _Offers:
     return offers.rows(made[torch.argsort(turn[made], stable=True)])
 
 
-def _claim(
-    remaining: Bits, offered: Bits, taken: Bits, claims_used: bool
-) -> tuple[Bits, Bits]:
+def _claim(remaining: Bits, offered: Bits, taken: Bits, claims_used: bool) -> tuple[Bits, Bits]:
     """The rule itself: lanes of a claim, and those among them in which the object was used."""
     claim = remaining & offered if claims_used else remaining & offered & ~taken
     return claim, claim & taken

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..layouts import LayoutRows
+from ..inputs.layouts import LayoutRows
 from ..ops.boxes import BoxColumns, box_columns, intersection_over_union, pair_intersections
 from ..ops.ordering import rank_in_group, rank_order
 from ..protocols import LayoutProtocol
 from ..ragged import image_of_row, index_in_image
-from ..records import Ids, MatchRecords
+from ..tables.records import Ids, MatchRecords
 from .pairs import Pairs, candidate_pairs
 
 NO_ONE = -1

@@ -17,7 +17,7 @@ from ..ops.boxes import BoxColumns, intersection_over_area, pair_intersections
 from ..ops.ordering import rank_in_group, rank_order
 from ..protocols import MissRateProtocol, Subset
 from ..ragged import Detections, GroundTruths, image_of_row, starts_of_images
-from ..records import Ids, MatchRecords
+from ..tables.records import Ids, MatchRecords
 from ..transfer import from_host
 from .fused import Matchable, Rules, kernel_takes, match_word, pair_overlaps
 from .jaccard import jaccard_counts

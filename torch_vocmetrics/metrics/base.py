@@ -16,8 +16,8 @@ from torch import Tensor
 from ..distributed import Group, num_ranks, own_rank, sync
 from ..errors import InputError, StateError, VocMetricsWarning
 from ..protocols import Protocol
-from ..state_files import protocols_of, read_state, write_state
-from ..states import num_images, order_of_arrival
+from ..states.files import protocols_of, read_state, write_state
+from ..states.plain import num_images, order_of_arrival
 
 STATE_SCHEMA = 1
 

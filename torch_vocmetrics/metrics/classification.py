@@ -19,14 +19,8 @@ from ..distributed import Group
 from ..errors import InputError, StateError
 from ..protocols import ClassificationProtocol, load_protocol, protocol_title
 from ..results import ClassificationResult
-from ..score_table import (
-    ScoreTable,
-    kind_of_class_ids,
-    read_class_ids,
-    read_scores,
-    wrong_target,
-)
-from ..voc_summaries import classification_result
+from ..summaries.challenges import classification_result
+from ..tables.scores import ScoreTable, kind_of_class_ids, read_class_ids, read_scores, wrong_target
 from .base import Metric, refuse_other_rules
 from .recorded import class_names_of
 

@@ -20,9 +20,9 @@ from ..errors import InputError
 from ..matching.lanes import Lanes
 from ..protocols import DetectionProtocol, load_protocol
 from ..ranking import rankings
-from ..records import MatchRecords
 from ..results import DetectionResult
-from ..summaries import detection_result
+from ..summaries.detection import detection_result
+from ..tables.records import MatchRecords
 from .recorded import RecordMetric
 
 ProtocolLike = str | Path | DetectionProtocol

@@ -22,16 +22,16 @@ import torch
 
 from ..distributed import Group
 from ..errors import InputError
-from ..inputs import read_image_ids
-from ..layouts import LayoutBatch, LayoutRows, layout_fault, pack_layouts
+from ..inputs.images import read_image_ids
+from ..inputs.layouts import LayoutBatch, LayoutRows, layout_fault, pack_layouts
+from ..inputs.packing import Rows
 from ..matching.lanes import Lanes
 from ..matching.layout import match_layouts
-from ..packing import Rows
 from ..protocols import LayoutProtocol, load_protocol, protocol_title
 from ..ranking import rank
-from ..records import MatchRecords
 from ..results import LayoutResult
-from ..voc_summaries import layout_result
+from ..summaries.challenges import layout_result
+from ..tables.records import MatchRecords
 from .recorded import CHUNK_ROWS, RecordMetric
 
 _LANE = Lanes(1, 1)

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..inputs import InputRules, fault_on_host, pack, suspects_on_device
+from ..inputs.images import InputRules, fault_on_host, pack, suspects_on_device
+from ..inputs.packing import Rows
 from ..matching.masks import overlaps_of_pairs
 from ..matching.pairs import candidate_pairs
 from ..ops.boxes import box_columns, intersection_over_union, pair_intersections
-from ..packing import Rows
 from ..ragged import image_of_row, starts_of_images
 from .recorded import class_names_of
 

@@ -20,14 +20,14 @@ from torch import Tensor
 
 from ..distributed import Group
 from ..errors import InputError
-from ..inputs import Batch
+from ..inputs.images import Batch
+from ..inputs.packing import Rows
 from ..matching.pedestrians import match_pedestrians
-from ..miss_rate_summaries import miss_rate_result
-from ..packing import Rows
 from ..protocols import MissRateProtocol, load_protocol
 from ..ragged import Detections, GroundTruths
-from ..records import Ids, MatchRecords
 from ..results import MissRateResult
+from ..summaries.miss_rate import miss_rate_result
+from ..tables.records import Ids, MatchRecords
 from .recorded import RecordMetric
 
 

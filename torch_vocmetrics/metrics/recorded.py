@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError, StateError
-from ..faults import Suspect
-from ..inputs import (
+from ..inputs.faults import Suspect
+from ..inputs.images import (
     Batch,
     InputRules,
     fault_on_host,
@@ -22,13 +22,13 @@ from ..inputs import (
     suspects_on_device,
     warn_of_coarse_boxes,
 )
+from ..inputs.packing import Rows
 from ..matching import match_images
 from ..matching.lanes import Lanes
-from ..packing import Rows
 from ..protocols import DetectionProtocol, MissRateProtocol, protocol_title
 from ..ragged import BOX_FORMATS, Detections, GroundTruths
 from ..ranking import distinct_images
-from ..records import OPTIONAL, TENSORS, Ids, MatchRecords
+from ..tables.records import OPTIONAL, TENSORS, Ids, MatchRecords
 from ..transfer import to_device
 from .base import Metric, refuse_other_rules
 

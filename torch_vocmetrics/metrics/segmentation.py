@@ -11,12 +11,12 @@ from torch import Tensor
 
 from ..distributed import Group
 from ..errors import InputError, StateError
-from ..label_maps import LabelRules, count, explain, read_maps
-from ..pixel_counts import PixelCounts
-from ..pixel_summaries import segmentation_result
+from ..inputs.label_maps import LabelRules, count, explain, read_maps
 from ..protocols import SegmentationProtocol, load_dataset, load_protocol, protocol_title
-from ..records import Ids
 from ..results import SegmentationResult
+from ..summaries.pixels import segmentation_result
+from ..tables.pixels import PixelCounts
+from ..tables.records import Ids
 from .base import Metric, refuse_other_rules
 
 CHUNK_CELLS = 2**22

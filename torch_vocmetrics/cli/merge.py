@@ -14,9 +14,9 @@ from typing import Any
 
 from torch_vocmetrics import Metric
 
-from .cli_report import aligned, check_json_folder, defined, publish, shown
-from .errors import InputError
-from .protocols import protocol_title
+from ..errors import InputError
+from ..protocols import protocol_title
+from .report import aligned, check_json_folder, defined, publish, shown
 
 
 def add_save_argument(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,6 @@ for match records.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
@@ -15,8 +14,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from .errors import StateError, VocMetricsWarning
 from .records import Ids, cat_ids
+from .repeats import repeats, unequal_truth, warn_of_repeats
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,26 +124,16 @@ class PixelCounts:
             StateError: if the pixels of two copies are differently many of some true class.
         """
         ids = self.image_ids
-        if ids is None or len(set(ids)) == len(ids):
+        copies = repeats(ids)
+        if ids is None or not copies:
             return self
-        first: dict[object, int] = {}
-        copies = [(row, first[i]) for row, i in enumerate(ids) if first.setdefault(i, row) != row]
         differing = 0
         for row, original in copies:
             copy, kept = self.of_image(row), self.of_image(original)
             if _of_truth(copy, columns) != _of_truth(kept, columns):
-                raise StateError(
-                    "the same image came with different ground truth",
-                    where=f"image_id {ids[row]!r}",
-                    remedy="was reset() forgotten between two evaluations, or is the id shared?",
-                )
+                raise unequal_truth(ids[row])
             differing += copy != kept
-        warnings.warn(
-            f"{len(copies)} repeated images were dropped (the first copy of each counts); "
-            f"the predictions of {differing} of them differed from the first copy's",
-            VocMetricsWarning,
-            stacklevel=5,  # whoever called compute()
-        )
+        warn_of_repeats(len(copies), differing, "predictions")
         return self._without({row for row, _ in copies})
 
     def _without(self, dropped: set[int]) -> Self:

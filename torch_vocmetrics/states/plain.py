@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .errors import StateError
+from ..errors import StateError
 
 ALIGNMENT = 64
 """Tensors start at multiples of so many bytes, so that they can be read where they lie."""

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .errors import VocMetricsWarning
-from .matching.lanes import Lanes
-from .miss_rates import (
+from ..errors import VocMetricsWarning
+from ..matching.lanes import Lanes
+from ..miss_rates import (
     FppiCurve,
     fppi_curve,
     jaccard_index,
@@ -22,10 +22,10 @@ from .miss_rates import (
     miss_rates,
     trapezoids,
 )
-from .protocols import MissRateProtocol
-from .ranking import image_positions, rank
-from .records import MatchRecords
-from .results import CrowdMissRateResult, MissRateCurve, MissRateResult, as_tensor
+from ..protocols import MissRateProtocol
+from ..ranking import image_positions, rank
+from ..results import CrowdMissRateResult, MissRateCurve, MissRateResult, as_tensor
+from ..tables.records import MatchRecords
 
 
 def miss_rate_result(protocol: MissRateProtocol, records: MatchRecords) -> MissRateResult:

@@ -9,13 +9,13 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from .errors import InputError
+from ..errors import InputError
+from ..protocols import LayoutProtocol
+from ..ragged import Detections, GroundTruths, image_of_row
+from ..transfer import from_host, to_device
 from .faults import UNKNOWN_LABEL, explain, first_fault
-from .inputs import check_keys, image_ids_of, work_device
+from .images import check_keys, image_ids_of, work_device
 from .packing import FLAG, FLOATING, INTEGERS, ImageList, PackedRows, Rows, Side
-from .protocols import LayoutProtocol
-from .ragged import Detections, GroundTruths, image_of_row
-from .transfer import from_host, to_device
 
 PART_KEYS = ("part_boxes", "part_labels", "part_counts")
 

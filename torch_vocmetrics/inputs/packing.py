@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .errors import InputError
-from .ragged import BOX_FORMATS
-from .transfer import to_device
+from ..errors import InputError
+from ..ragged import BOX_FORMATS
+from ..transfer import to_device
 
 Rows = Mapping[str, Any]
 
@@ -88,7 +88,7 @@ class Side(Protocol):
         """
 
 
-class ImageList:
+class ImageList(Side):
     """A :class:`Side` out of a list with one dict per image."""
 
     def __init__(self, images: Sequence[Rows], name: str, box_format: str) -> None:
@@ -160,7 +160,7 @@ class ImageList:
         return f"{self._name} {image}, key {key!r}"
 
 
-class PackedRows:
+class PackedRows(Side):
     """A :class:`Side` out of one dict of packed tensors.
 
     ``boxes`` are [N, 4] beside ``counts`` [B] on the host, or dense [B, Q, 4]; other columns are

@@ -16,13 +16,13 @@ import torch
 
 from torch_vocmetrics import MeanIoU
 
-from . import io
-from .cli_merge import keep_state
-from .cli_report import aligned, defined, publish, shown
-from .errors import InputError
-from .io.painting import PAINTINGS
-from .protocols import SegmentationProtocol, load_dataset, protocol_title
-from .results import SegmentationResult
+from .. import io
+from ..errors import InputError
+from ..io.painting import PAINTINGS
+from ..protocols import SegmentationProtocol, load_dataset, protocol_title
+from ..results import SegmentationResult
+from .merge import keep_state
+from .report import aligned, defined, publish, shown
 
 
 def evaluate_segmentation(

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from torch_vocmetrics import DetectionAP
 
-from . import io
-from .errors import InputError
-from .protocols import DetectionProtocol, load_dataset, load_protocol
-from .results import VocDetectionResult
+from .. import io
+from ..errors import InputError
+from ..protocols import DetectionProtocol, load_dataset, load_protocol
+from ..results import VocDetectionResult
 
 FOLDERS = ("JPEGImages", "PNGImages")
 SUFFIXES = (".jpg", ".jpeg", ".png")

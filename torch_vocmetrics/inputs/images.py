@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .errors import InputError, VocMetricsWarning
+from ..errors import InputError, VocMetricsWarning
+from ..protocols import FLAGS
+from ..ragged import Detections, GroundTruths
+from ..tables.records import Ids
+from ..transfer import from_host
 from .faults import UNKNOWN_LABEL, Suspect, explain, first_fault, suspect
-from .mask_inputs import read_masks, with_boxes
+from .masks import read_masks, with_boxes
 from .packing import FLAG, FLOATING, INTEGERS, ImageList, PackedRows, Rows, Side
-from .protocols import FLAGS
-from .ragged import Detections, GroundTruths
-from .records import Ids
-from .transfer import from_host
 
 NEAR_MISSES = {
     "boxes": ("bbox", "bboxes", "box", "pred_boxes", "gt_boxes", "box_xyxy", "xyxy"),

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .errors import InputError
-from .ops.confusion import BYTES, PIXELS_AT_ONCE, LabelTable, count_pairs
-from .transfer import to_device
+from ..errors import InputError
+from ..ops.confusion import BYTES, PIXELS_AT_ONCE, LabelTable, count_pairs
+from ..transfer import to_device
 
 FAULTS = ("the predicted label is unknown", "the true label is unknown", "a logit is NaN")
 NO_FAULT = -1

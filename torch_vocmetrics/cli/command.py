@@ -18,19 +18,9 @@ import torch
 
 from torch_vocmetrics import DetectionAP, __version__
 
-from . import (
-    cli_convert,
-    cli_merge,
-    cli_miss_rate,
-    cli_segmentation,
-    cli_statistics,
-    cli_tasks,
-    cli_view,
-    io,
-)
-from .cli_report import Inputs, as_json, check_json_folder, publish, report, table
-from .errors import FileFormatError, InputError, VocMetricsError, VocMetricsWarning
-from .protocols import (
+from .. import io
+from ..errors import FileFormatError, InputError, VocMetricsError, VocMetricsWarning
+from ..protocols import (
     TASKS,
     DetectionProtocol,
     ProtocolFile,
@@ -39,7 +29,9 @@ from .protocols import (
     protocol_file,
     protocol_names,
 )
-from .results import DetectionResult
+from ..results import DetectionResult
+from . import convert, merge, miss_rate, segmentation, statistics, tasks, view
+from .report import Inputs, as_json, check_json_folder, publish, report, table
 
 _CHUNK = 512  # images of one update: enough to be fast, few enough to show progress
 
@@ -105,11 +97,11 @@ def _parser() -> argparse.ArgumentParser:
     protocols.add_argument("--json", action="store_true", help="JSON in place of text")
     protocols.set_defaults(run=_protocols)
     for name, module, words in (
-        ("statistics", cli_statistics, "count images and objects of VOC image sets"),
-        ("view", cli_view, "draw annotations or detections on images"),
-        ("convert", cli_convert, "VOC annotations to COCO JSON, or back"),
-        ("paint", cli_segmentation, "label images from the boxes of a detector"),
-        ("merge", cli_merge, "one result from the states of many shards"),
+        ("statistics", statistics, "count images and objects of VOC image sets"),
+        ("view", view, "draw annotations or detections on images"),
+        ("convert", convert, "VOC annotations to COCO JSON, or back"),
+        ("paint", segmentation, "label images from the boxes of a detector"),
+        ("merge", merge, "one result from the states of many shards"),
     ):
         module.add_arguments(commands.add_parser(name, help=words, description=module.__doc__))
     return parser
@@ -145,8 +137,8 @@ def _add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", metavar="FILE", help="write all numbers there; - is stdout, without the table")
     add("--quiet", action="store_true", help="no table and no progress")
     add("--max-file-size", type=int, metavar="MIB", help="read files up to this size")
-    cli_miss_rate.add_evaluate_arguments(parser)
-    cli_merge.add_save_argument(parser)
+    miss_rate.add_evaluate_arguments(parser)
+    merge.add_save_argument(parser)
 
 
 def _list_of(kind: Callable[[str], float]) -> Callable[[str], tuple[float, ...]]:
@@ -199,10 +191,10 @@ def _device(name: str) -> torch.device:
 def _evaluate(args: argparse.Namespace) -> None:
     device = _device(args.device)
     check_json_folder(args.json)
-    cli_merge.check_state_folder(args)
+    merge.check_state_folder(args)
     named = load_protocol(_full_name(args.protocol))
-    if named.task in cli_tasks.EVALUATORS:
-        cli_tasks.EVALUATORS[named.task](args, named, device)
+    if named.task in tasks.EVALUATORS:
+        tasks.EVALUATORS[named.task](args, named, device)
         return
     protocol = _protocol(args)
     progress = _Progress(quiet=args.quiet)
@@ -212,7 +204,7 @@ def _evaluate(args: argparse.Namespace) -> None:
         result = metric.compute()
     finally:
         progress.close()
-    cli_merge.keep_state(args, metric)
+    merge.keep_state(args, metric)
     assert isinstance(result, DetectionResult), "one protocol gives one result"
     publish(args, report(result, inputs), table(result, inputs))
 

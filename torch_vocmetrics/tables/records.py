@@ -15,7 +15,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from .errors import StateError
+from ..errors import StateError
 
 Ids = tuple[int | str, ...]
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .errors import InputError
-from .io import DetectionFile, GroundTruthFile
-from .protocols import protocol_title
-from .results import DetectionResult
+from ..errors import InputError
+from ..io import DetectionFile, GroundTruthFile
+from ..protocols import protocol_title
+from ..results import DetectionResult
 
 
 class Inputs(NamedTuple):

@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .averages import average_of, mean_over_classes, running_sum
-from .curves import Interpolated, cumulative_counts, interpolate, precision_recall
-from .protocols import DetectionProtocol
-from .ranking import Ranking
-from .results import (
+from ..averages import average_of, mean_over_classes, running_sum
+from ..curves import Interpolated, cumulative_counts, interpolate, precision_recall
+from ..protocols import DetectionProtocol
+from ..ranking import Ranking
+from ..results import (
     CocoDetectionResult,
     DetectionResult,
     PrecisionRecallCurve,

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .errors import InputError
-from .image_masks import BitMasks, ImageMasks, RleMasks
-from .ops import rle
-from .ops.masks import above_half, pack_masks
+from ..errors import InputError
+from ..image_masks import BitMasks, ImageMasks, RleMasks
+from ..ops import rle
+from ..ops.masks import above_half, pack_masks
+from ..transfer import to_device
 from .packing import Rows, tensor_of
-from .transfer import to_device
 
 Masks = tuple[ImageMasks, ...]
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .errors import InputError
-from .ragged import Detections, GroundTruths
+from ..errors import InputError
+from ..ragged import Detections, GroundTruths
 
 FAULTS = (
     "the box is not finite",

@@ -9,7 +9,6 @@ they are, so that a file can never grow when it is read.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import math
 import os
@@ -23,9 +22,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .errors import ProtocolError, StateError
-from .protocols import Protocol, protocol_of_rules
-from .states import DTYPES, flatten, restore
+from .._version import __version__
+from ..errors import ProtocolError, StateError
+from ..protocols import Protocol, protocol_of_rules
+from .plain import DTYPES, flatten, restore
 
 FILE_SCHEMA = 1
 _HEADER = "header"
@@ -43,7 +43,7 @@ def write_state(path: str | Path, state: Mapping[str, Any], protocols: Sequence[
     arrays = {name: one.detach().cpu().contiguous().numpy() for name, one in tensors.items()}
     header = {
         "schema": FILE_SCHEMA,
-        "version": importlib.import_module(__package__).__version__,
+        "version": __version__,
         "metric": state["metric"],
         "protocols": [
             {"task": one.task, "name": one.name, "rules": _as_json(one.rules)} for one in protocols

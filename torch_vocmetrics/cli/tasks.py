@@ -11,14 +11,14 @@ import torch
 
 from torch_vocmetrics import ClassificationAP, LayoutAP
 
-from . import io
-from .cli_merge import keep_state
-from .cli_miss_rate import evaluate_miss_rate
-from .cli_report import aligned, defined, publish, shown
-from .cli_segmentation import evaluate_segmentation
-from .errors import InputError
-from .protocols import ClassificationProtocol, LayoutProtocol, load_dataset, protocol_title
-from .results import ClassificationResult, LayoutResult
+from .. import io
+from ..errors import InputError
+from ..protocols import ClassificationProtocol, LayoutProtocol, load_dataset, protocol_title
+from ..results import ClassificationResult, LayoutResult
+from .merge import keep_state
+from .miss_rate import evaluate_miss_rate
+from .report import aligned, defined, publish, shown
+from .segmentation import evaluate_segmentation
 
 
 def evaluate_classification(

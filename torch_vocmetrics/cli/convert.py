@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import io
-from .errors import InputError
-from .protocols import load_dataset
+from .. import io
+from ..errors import InputError
+from ..protocols import load_dataset
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

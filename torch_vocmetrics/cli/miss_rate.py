@@ -16,13 +16,13 @@ import torch
 
 from torch_vocmetrics import LogAverageMissRate
 
-from . import io
-from .cli_merge import keep_state
-from .cli_report import aligned, defined, publish, shown
-from .errors import FileFormatError, InputError
-from .io.caltech import FRAME_STEP, SETS
-from .protocols import MissRateProtocol, protocol_title
-from .results import CrowdMissRateResult, MissRateResult
+from .. import io
+from ..errors import FileFormatError, InputError
+from ..io.caltech import FRAME_STEP, SETS
+from ..protocols import MissRateProtocol, protocol_title
+from ..results import CrowdMissRateResult, MissRateResult
+from .merge import keep_state
+from .report import aligned, defined, publish, shown
 
 _CHUNK = 512  # images of one update
 

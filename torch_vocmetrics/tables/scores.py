@@ -9,11 +9,11 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from .errors import InputError, StateError
-from .ops.ordering import descending_key
-from .packing import FLOATING, INTEGERS, tensor_of
-from .ranking import repeats, warn_of_repeats
-from .transfer import to_device
+from ..errors import InputError, StateError
+from ..inputs.packing import FLOATING, INTEGERS, tensor_of
+from ..ops.ordering import descending_key
+from ..transfer import to_device
+from .repeats import repeats, unequal_truth, warn_of_repeats
 
 Pair = tuple[int | str, int]
 ClassIds = tuple[int | str | Pair, ...]
@@ -101,11 +101,7 @@ class ScoreTable:
         mine, first = self.rows(dropped), self.rows(originals)
         wrong = (mine.targets != first.targets).any(dim=1)
         if bool(wrong.any()):
-            raise StateError(
-                "the same image came with different targets",
-                where=f"image_id {self.image_ids[int(dropped[wrong.cpu()][0])]!r}",
-                remedy="was reset() forgotten between two evaluations, or is the id not unique?",
-            )
+            raise unequal_truth(self.image_ids[int(dropped[wrong.cpu()][0])], "targets")
         both_nan = mine.scores.isnan() & first.scores.isnan()
         differing = ((mine.scores != first.scores) & ~both_nan).any(dim=1)
         warn_of_repeats(len(copies), int(differing.sum()), "scores")

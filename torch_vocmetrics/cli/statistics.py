@@ -13,9 +13,9 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from . import io
-from .cli_report import aligned
-from .errors import InputError
+from .. import io
+from ..errors import InputError
+from .report import aligned
 
 TASKS = ("Main", "Segmentation", "Layout")
 

@@ -1,0 +1,5 @@
+"""The command ``vocmetrics``."""
+
+from .command import main
+
+__all__ = ["main"]

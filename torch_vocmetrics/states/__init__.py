@@ -1,0 +1,1 @@
+"""States of metrics as plain data, in bytes and in files."""

@@ -1,0 +1,1 @@
+"""The flat tables that metrics keep: match records, scores, pixel counts."""
