@@ -11,7 +11,7 @@ import pytest
 from challenges import GRIDS, PARTS, with_grid, years
 from support import load_fixture, name_of, same, shared_file
 
-from torch_vocmetrics.cli.command import main
+from torch_vocmetrics.cli import main
 
 CLASSIFICATION = load_fixture("voc_cls")
 LAYOUT = load_fixture("voc_layout")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support import load_fixture, name_of, same, shared_file
 
-from torch_vocmetrics.cli.command import main
+from torch_vocmetrics.cli import main
 from torch_vocmetrics.protocols import load_protocol
 
 CASES = load_fixture("voc_det")

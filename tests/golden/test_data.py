@@ -14,7 +14,7 @@ import pytest
 from support import same, shared_data
 
 from torch_vocmetrics import DetectionAP, io, load_dataset
-from torch_vocmetrics.cli.command import main
+from torch_vocmetrics.cli import main
 
 VOC_CLASSES = load_dataset("voc2007").class_names
 STATS = ["AP", "AP50", "AP75", "APs", "APm", "APl"]

@@ -23,7 +23,7 @@ from torch_vocmetrics import (
     protocol_names,
     reference,
 )
-from torch_vocmetrics.cli.command import main
+from torch_vocmetrics.cli import main
 
 VOC_CLASSES = load_dataset("voc2007").class_names
 IMAGES = {"trainval": 5011, "test": 4952}

@@ -15,7 +15,7 @@ import torch
 from support import same, shared_data
 
 from torch_vocmetrics import MeanIoU, io, load_dataset, reference
-from torch_vocmetrics.cli.command import main
+from torch_vocmetrics.cli import main
 
 STATS = ("AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl")
 VOC_CLASSES = load_dataset("voc2007").class_names

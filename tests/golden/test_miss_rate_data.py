@@ -15,7 +15,7 @@ from pedestrians import differences, evaluate_by_metric, evaluate_by_reference
 from support import same, shared_data
 
 from torch_vocmetrics import io, load_protocol
-from torch_vocmetrics.cli.command import main
+from torch_vocmetrics.cli import main
 from torch_vocmetrics.protocols import MissRateProtocol
 
 KAIST = {

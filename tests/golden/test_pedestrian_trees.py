@@ -14,7 +14,7 @@ from pedestrians import SCALED_IN_HEIGHT, crowdhuman_fixture
 from support import load_fixture, name_of, nan_for_minus_one, same, shared_file
 
 from torch_vocmetrics import io
-from torch_vocmetrics.cli.command import main
+from torch_vocmetrics.cli import main
 from torch_vocmetrics.protocols import config_root
 
 pytest.importorskip("scipy")

@@ -16,7 +16,7 @@ from PIL import Image
 from support import load_fixture, name_of, shared_file
 
 from torch_vocmetrics import FileFormatError, InputError, io
-from torch_vocmetrics.cli.command import main
+from torch_vocmetrics.cli import main
 
 CASES = load_fixture("voc_segdet")
 PAINTINGS = {"2007": "class_order", "2008": "increasing_confidence"}

@@ -15,7 +15,7 @@ import torch
 from support import load_cases, load_fixture, matlab_vector, name_of, same, shared_file
 
 from torch_vocmetrics import InputError, MeanIoU, load_protocol, reference
-from torch_vocmetrics.cli.command import main
+from torch_vocmetrics.cli import main
 
 CASES = load_fixture("voc_seg")
 LINES = load_cases("VOC segmentation")

@@ -13,7 +13,7 @@ from torch import multiprocessing, nn
 
 torchmetrics = pytest.importorskip("torchmetrics", reason="the extra trainers is not installed")
 
-from torch_vocmetrics import (
+from torch_vocmetrics import (  # noqa: E402
     ClassificationAP,
     DetectionAP,
     InputError,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from torch_vocmetrics import __version__
-from torch_vocmetrics.cli.command import main
+from torch_vocmetrics.cli import main
 
 OBJECT = (
     "<object><name>{name}</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>10</xmax>"
@@ -242,7 +242,7 @@ def test_progress_is_shown_after_a_while(
     kit: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(0, 10_000, 4))
-    monkeypatch.setattr("torch_vocmetrics.cli.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("torch_vocmetrics.cli.command.time.monotonic", lambda: next(clock))
     assert main(voc(kit)) == 0
     assert "of 2 annotations read\n" in capsys.readouterr().err
     assert main(voc(kit, "--quiet")) == 0

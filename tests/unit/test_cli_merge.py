@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from torch_vocmetrics import DetectionAP
-from torch_vocmetrics.cli.command import main
+from torch_vocmetrics.cli import main
 
 
 def coco_files(folder: Path, images: range) -> list[str]:

@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from torch_vocmetrics import load_protocol
-from torch_vocmetrics.cli.command import main
+from torch_vocmetrics.cli import main
 from torch_vocmetrics.cli.view import true_positives
 from torch_vocmetrics.io import (
     VocAnnotation,

@@ -69,4 +69,5 @@ def test_kernel_compiles_for_ampere_and_hopper(capsys: pytest.CaptureFixture[str
 
 
 def describe(row: dict[str, Any]) -> str:
-    return f"{row['capability']}/{row['size']}/{int(row['best_only'])}/{int(row['two_shapes'])}={row['registers']}"
+    kind = f"{row['capability']}/{row['size']}/{row['best_only']:d}/{row['two_shapes']:d}"
+    return f"{kind}={row['registers']}"

@@ -181,8 +181,8 @@ def test_a_hundred_thousand_rows_take_no_time(tmp_path: Path) -> None:
     lines = [" ".join([image_ids[k % 5000], *map(str, row)]) for k, row in enumerate(numbers)]
     path = tmp_path / "dog.txt"
     path.write_text("\n".join(lines))
-    started = time.perf_counter()
+    started = time.process_time()
     detections = read_voc_detections({"dog": path}, truth(*image_ids))
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     assert detections.num_detections == (100_000,)
     assert detections.predictions[7]["scores"][1].item() == numbers[5007][0]

@@ -144,10 +144,10 @@ BAD_XML: dict[str, tuple[str | bytes, str]] = {
 
 @pytest.mark.parametrize(("content", "said"), BAD_XML.values(), ids=BAD_XML)
 def test_bad_xml_is_one_sentence_at_once(tmp_path: Path, content: str | bytes, said: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(FileFormatError, match=said) as caught:
         read(tmp_path, content)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     assert str(caught.value).startswith(str(tmp_path / "a.xml"))
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400

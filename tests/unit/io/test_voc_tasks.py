@@ -319,10 +319,10 @@ def test_hostile_files_end_in_one_sentence(kind: str, reader: str, tmp_path: Pat
     path = tmp_path / "a.xml"
     path.write_bytes(HOSTILE[kind])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(FileFormatError) as caught:
         READERS[reader](path)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024
     assert str(path) in str(caught.value)
     assert len(str(caught.value)) < 1000
