@@ -15,9 +15,10 @@ from ..protocols import DetectionProtocol
 from ..ragged import Detections, GroundTruths, image_of_row, starts_of_images
 from ..tables.records import Ids, MatchRecords
 from ..transfer import from_host
-from .fused import Matchable, Rules, kernel_takes, match_word
+from .fused import kernel_takes, match_word
 from .lanes import Lanes, has_flag, in_range_bits
 from .masks import Overlaps, mask_overlaps, match_by_masks
+from .matchable import Matchable, Rules
 
 __all__ = ["match_images"]
 

@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .fused import Matchable, Rules
+from .matchable import Matchable, Rules
 
 
 @triton.jit
@@ -118,7 +118,7 @@ def match_kernel(
     size: tl.constexpr, inclusive: tl.constexpr, strict: tl.constexpr, best_only: tl.constexpr,
     last_wins: tl.constexpr, two_shapes: tl.constexpr, claims_used: tl.constexpr,
 ):
-    """Match the detections of image ``program_id(0)``; arguments as in :class:`fused.Matchable`."""
+    """Match the detections of image ``program_id(0)``; arguments as in ``Matchable``."""
     image = tl.program_id(0)
     places = tl.arange(0, size)
     at = tl.load(object_starts + image) + places

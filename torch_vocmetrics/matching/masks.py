@@ -14,7 +14,8 @@ from ..ops import rle
 from ..ops.boxes import intersection_over_area, intersection_over_union
 from ..ops.masks import common_pixels, extents
 from ..transfer import from_host
-from .fused import Matchable, Rules, match_pairs
+from .fused import match_pairs
+from .matchable import Matchable, Rules
 from .pairs import Pairs, candidate_pairs
 
 Masks = Sequence[ImageMasks]

@@ -19,9 +19,10 @@ from ..protocols import MissRateProtocol, Subset
 from ..ragged import Detections, GroundTruths, image_of_row, starts_of_images
 from ..tables.records import Ids, MatchRecords
 from ..transfer import from_host
-from .fused import Matchable, Rules, kernel_takes, match_word, pair_overlaps
+from .fused import kernel_takes, match_word, pair_overlaps
 from .jaccard import jaccard_counts
 from .lanes import Lanes, has_flag
+from .matchable import Matchable, Rules
 from .pairs import candidate_pairs
 
 HALF = 0.5

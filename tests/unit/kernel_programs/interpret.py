@@ -13,6 +13,7 @@ import torch
 
 from torch_vocmetrics.matching import fused
 from torch_vocmetrics.matching.greedy_cuda import launch
+from torch_vocmetrics.matching.matchable import Matchable, Rules
 
 ALL = 2**12 - 1  # twelve lanes: four subsets of three thresholds
 THRESHOLDS = torch.tensor([0.5, 0.6, 0.9], dtype=torch.float64)
@@ -24,7 +25,7 @@ def columns(boxes: torch.Tensor, *, inclusive: bool) -> torch.Tensor:
     return torch.stack([x1, y1, x2, y2, (x2 - x1 + extra) * (y2 - y1 + extra)])
 
 
-def random_rows(seed: int, *, inclusive: bool) -> fused.Matchable:
+def random_rows(seed: int, *, inclusive: bool) -> Matchable:
     """A few images of up to 20 objects: whole pixels, duplicates, midpoints, crowds, cuts."""
     rng = torch.Generator().manual_seed(seed)
 
@@ -61,7 +62,7 @@ def random_rows(seed: int, *, inclusive: bool) -> fused.Matchable:
     crowd = whole(5, objects) == 0
     subsets = torch.tensor([0b111000111000, 0b111111, ALL, 0b101010101010])
     present = torch.where(whole(8, sum(counts)) == 0, 0, -1)
-    return fused.Matchable(
+    return Matchable(
         boxes=columns(boxes, inclusive=inclusive),
         group=group,
         present=torch.where(whole(9, sum(counts)) == 0, ~subsets[0], present),
@@ -80,7 +81,7 @@ def random_rows(seed: int, *, inclusive: bool) -> fused.Matchable:
     )
 
 
-def crowd_and_ignored() -> fused.Matchable:
+def crowd_and_ignored() -> Matchable:
     """A crowd against an object that is ignored by its area: the overlap with the crowd decides."""
     objects = torch.tensor([[0, 0, 31, 32], [14, -50, 214, 150]])
     return directed(
@@ -92,7 +93,7 @@ def crowd_and_ignored() -> fused.Matchable:
     )
 
 
-def midpoint() -> fused.Matchable:
+def midpoint() -> Matchable:
     """Equal overlaps with two objects; which is taken decides what is left for the next one."""
     objects = torch.tensor([[0, 0, 100, 100], [60, 0, 160, 100]])
     found = torch.tensor([[30, 0, 130, 100], [0, 0, 100, 100]])
@@ -108,9 +109,9 @@ def directed(
     counted: list[int],
     exclusive: list[int],
     over_area: list[bool],
-) -> fused.Matchable:
+) -> Matchable:
     """Two detections and two objects of one class and image."""
-    return fused.Matchable(
+    return Matchable(
         boxes=columns(found, inclusive=False),
         group=torch.tensor([0, 0]),
         present=torch.tensor([-1, -1]),
@@ -129,7 +130,7 @@ def directed(
     )
 
 
-def mutated(rows: fused.Matchable, rules: fused.Rules, mutation: str) -> Any:
+def mutated(rows: Matchable, rules: Rules, mutation: str) -> Any:
     if mutation == "first":
         return rows, rules._replace(last_wins=not rules.last_wins)
     if mutation == "strict":
@@ -149,13 +150,13 @@ def main() -> None:
     seeds, mutation = int(sys.argv[1]), (sys.argv[2:] or [""])[0]
     report: dict[str, Any] = {"differing": [], "detections": 0, "true_positives": 0}
     report |= {"ignored": 0, "contested": 0}
-    coco = fused.Rules(inclusive=False, strict=False, best_only=False, last_wins=True)
-    cases: list[tuple[Any, fused.Matchable, fused.Rules]] = [
+    coco = Rules(inclusive=False, strict=False, best_only=False, last_wins=True)
+    cases: list[tuple[Any, Matchable, Rules]] = [
         ("crowd and ignored", crowd_and_ignored(), coco),
         ("midpoint", midpoint(), coco),
     ]
     for seed in range(seeds):
-        rules = fused.Rules(
+        rules = Rules(
             inclusive=seed % 3 == 1,
             strict=seed % 4 == 2,
             best_only=seed % 3 == 1,
