@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .matching.lanes import column
+from .matching.lanes import column, columns
+from .protocols import DetectionProtocol
 from .ranking import Ranking
 
 Floats = NDArray[np.float64]
@@ -94,12 +96,12 @@ def roc_points(scores: Floats, targets: NDArray[np.int8]) -> tuple[Floats, Float
 
 
 class Interpolated(NamedTuple):
-    """Curves read at R recall levels, for one IoU threshold.
+    """Curves read at R recall levels, an entry per IoU threshold.
 
     Attributes:
-        precision, scores: [R, K] float64, 0 at levels that are not reached.
-        recall: [K] float64, the largest recall.
-        true_positives, false_positives: [K] int64.
+        precision, scores: [T, K, R] float64, 0 at levels that are not reached.
+        recall: [T, K] float64, the largest recall.
+        true_positives, false_positives: [T, K] int64.
     """
 
     precision: Tensor
@@ -110,95 +112,170 @@ class Interpolated(NamedTuple):
 
 
 def interpolate(
-    ranking: Ranking, area: int, recall_levels: tuple[float, ...], precision_epsilon: float
-) -> list[Interpolated]:
+    ranking: Ranking, area: int, limits: Sequence[int | None], protocol: DetectionProtocol
+) -> Iterator[Interpolated]:
     """Precision and score at recall levels, for each IoU threshold, as COCOeval.accumulate.
 
     Precision ``tp / (tp + fp + epsilon)`` made monotone from the right and read at the first
     detection whose recall ``tp / npos`` reaches the level. Only true positives can be such a
     detection (but for level 0), so only they are looked at. NaN for classes without positives.
+
+    Args:
+        ranking: detections of some classes.
+        area: the area range.
+        limits: of each, only the best detections of an image and class count; None for all.
+        protocol: recall levels and epsilon.
     """
-    lanes = ranking.lanes
-    active = _ActiveCount(ranking, area)
-    rows = (ranking.true_positive != 0).any(dim=1).nonzero().squeeze(1)
-    levels = torch.tensor(recall_levels, dtype=torch.float64, device=rows.device)
-    npos = ranking.num_positives[area]
-    curves = []
-    for threshold in range(lanes.num_thresholds):
-        place = lanes.place(area, threshold)
-        hits = rows[column(ranking.true_positive.index_select(0, rows), place)]
-        bounds = torch.searchsorted(hits, ranking.class_starts)
-        found = bounds.diff()
-        label = torch.repeat_interleave(
-            torch.arange(ranking.num_classes, device=rows.device),
-            found,
-            output_size=hits.shape[0],
+    device = ranking.scores.device
+    levels = torch.tensor(protocol.recall_levels, dtype=torch.float64, device=device)
+    npos = ranking.num_positives[area].double()
+    undefined = (npos == 0).unsqueeze(1)
+    outcomes = _Outcomes.of(ranking, area)
+    for limit in limits:
+        hits = _hits(ranking, outcomes, limit)
+        level = _levels_reached(hits.found, npos, levels).index_select(0, hits.entry)
+        spots = hits.curve * (levels.shape[0] + 1) + level
+        shape = (*hits.found.shape, levels.shape[0])
+        precision = hits.place / (hits.seen.double() + protocol.precision_epsilon)
+        precision = _best_from_level(spots, precision, shape).clamp_(min=0)
+        scores = ranking.scores.index_select(0, hits.row).double()
+        scores = _best_from_level(spots, scores, shape)
+        yield Interpolated(
+            precision.masked_fill_(undefined, math.nan),
+            _with_first_scores(scores, ranking, levels).masked_fill_(undefined, math.nan),
+            (hits.found / npos).masked_fill(npos == 0, math.nan),
+            hits.found,
+            hits.total - hits.found,
         )
-        k = torch.arange(1, hits.shape[0] + 1, device=rows.device) - bounds.index_select(0, label)
-        seen, totals = active.up_to(hits, label, threshold)
-        recall = k / npos.index_select(0, label).double()
-        level = torch.searchsorted(levels, recall, right=True)
-        spots = label * (len(recall_levels) + 1) + level
-        scores = _best_from_level(
-            spots, ranking.scores.index_select(0, hits).double(), ranking.num_classes, levels
-        )
-        precision = _best_from_level(
-            spots, k / (seen.double() + precision_epsilon), ranking.num_classes, levels
-        ).clamp(min=0)
-        scores = _with_first_scores(scores, ranking, levels)
-        nothing = npos == 0
-        curves.append(
-            Interpolated(
-                precision.masked_fill(nothing, math.nan),
-                scores.masked_fill(nothing, math.nan),
-                (found / npos.double()).masked_fill(nothing, math.nan),
-                found,
-                totals - found,
-            )
-        )
-    return curves
 
 
-def _best_from_level(spots: Tensor, values: Tensor, num_classes: int, levels: Tensor) -> Tensor:
-    """[R, K] largest of the ``values`` whose spot is at the level or above; -inf where none is."""
-    width = levels.shape[0] + 1
-    best = values.new_full((num_classes * width,), -math.inf)
-    best = best.scatter_reduce(0, spots, values, "amax").reshape(num_classes, width)[:, 1:]
-    return best.flip(1).cummax(dim=1).values.flip(1).T
+class _Outcomes(NamedTuple):
+    """What the rows of a ranking are in an area range.
+
+    Most rows are ignored at all thresholds or at none; the U others, and those that are a true
+    positive at any, are looked at threshold by threshold.
+
+    Attributes:
+        active: [N] whether a row is not ignored at all thresholds.
+        rows: [U] rows that are looked at, label: [U] their classes.
+        bounds: [K + 1] where the classes begin among them.
+        hit, off: [T, U] true positives, and rows that are ignored though ``active``.
+    """
+
+    active: Tensor
+    rows: Tensor
+    label: Tensor
+    bounds: Tensor
+    hit: Tensor
+    off: Tensor
+
+    @classmethod
+    def of(cls, ranking: Ranking, area: int) -> Self:
+        lanes, starts = ranking.lanes, ranking.class_starts
+        places = [lanes.place(area, threshold) for threshold in range(lanes.num_thresholds)]
+        mask = torch.tensor(lanes.area_bits(area), device=starts.device)
+        ignored = ranking.ignored & mask
+        active = (ignored != mask).any(dim=1)
+        partly = (ignored != 0).any(dim=1) & active
+        positive = (ranking.true_positive & mask != 0).any(dim=1)
+        rows = (positive | partly).nonzero().squeeze(1)
+        off = columns(ignored.index_select(0, rows), places)
+        return cls(
+            active,
+            rows,
+            torch.searchsorted(starts[1:], rows, right=True),
+            torch.searchsorted(rows, starts),
+            columns(ranking.true_positive.index_select(0, rows), places),
+            off & active.index_select(0, rows),
+        )
+
+
+class _Hits(NamedTuple):
+    """The H true positives of an area range, by IoU threshold, then class, then falling score.
+
+    Attributes:
+        row: [H] rows of the ranking.
+        curve: [H] threshold * K + class.
+        place: [H] how many true positives there are up to here in the curve.
+        seen: [H] how many detections that are not ignored.
+        entry: [H] places of (class, ``place``) in a table of all of them.
+        found, total: [T, K] true positives and detections that are not ignored.
+    """
+
+    row: Tensor
+    curve: Tensor
+    place: Tensor
+    seen: Tensor
+    entry: Tensor
+    found: Tensor
+    total: Tensor
+
+
+def _hits(ranking: Ranking, outcomes: _Outcomes, limit: int | None) -> _Hits:
+    """Count along the curves of all thresholds at once."""
+    active, rows, label, bounds, hit, off = outcomes
+    if limit is not None:
+        within = ranking.rank < limit
+        active, chosen = active & within, within.index_select(0, rows)
+        hit, off = hit & chosen, off & chosen
+    active = _sums_before(active)
+    off = _sums_before(off)
+    at_start = active.index_select(0, ranking.class_starts) - off.index_select(1, bounds)
+    found = _sums_before(hit).index_select(1, bounds).diff(dim=1).long()
+    threshold, chosen = hit.nonzero(as_tuple=True)
+    its_label = label.index_select(0, chosen)
+    curve = threshold * ranking.num_classes + its_label
+    row = rows.index_select(0, chosen)
+    firsts = torch.cumsum(found.flatten(), dim=0) - found.flatten()
+    place = torch.arange(1, chosen.shape[0] + 1, device=row.device)
+    place = place - firsts.index_select(0, curve)
+    seen = active.index_select(0, row + 1)
+    seen = seen - off.flatten().index_select(0, threshold * off.shape[1] + chosen + 1)
+    most = found.amax(dim=0)
+    entries = torch.cumsum(most, dim=0) - most - 1
+    return _Hits(
+        row,
+        curve,
+        place,
+        seen - at_start[:, :-1].flatten().index_select(0, curve),
+        entries.index_select(0, its_label) + place,
+        found,
+        at_start.diff(dim=1).long(),
+    )
+
+
+def _sums_before(bits: Tensor) -> Tensor:
+    """[..., N + 1] int32: how many ``bits`` [..., N] are set before each place."""
+    sums = bits.new_zeros((*bits.shape[:-1], bits.shape[-1] + 1), dtype=torch.int32)
+    torch.cumsum(bits, dim=-1, dtype=torch.int32, out=sums[..., 1:])
+    return sums
+
+
+def _levels_reached(found: Tensor, npos: Tensor, levels: Tensor) -> Tensor:
+    """How many levels the n-th true positive of a class reaches, for every class and n in use."""
+    most = found.amax(dim=0)
+    size = int(most.sum())
+    label = torch.repeat_interleave(
+        torch.arange(most.shape[0], device=most.device), most, output_size=size
+    )
+    before = torch.cumsum(most, dim=0) - most
+    place = torch.arange(1, size + 1, device=most.device) - before.index_select(0, label)
+    return torch.searchsorted(levels, place / npos.index_select(0, label), right=True)
+
+
+def _best_from_level(spots: Tensor, values: Tensor, shape: tuple[int, int, int]) -> Tensor:
+    """[T, K, R] largest of the ``values`` whose spot is at the level or above; -inf where none."""
+    curves, width = shape[0] * shape[1], shape[2] + 1
+    best = values.new_full((curves * width,), -math.inf)
+    best = best.scatter_reduce(0, spots, values, "amax").reshape(curves, width)[:, 1:]
+    return best.flip(1).cummax(dim=1).values.flip(1).reshape(shape)
 
 
 def _with_first_scores(scores: Tensor, ranking: Ranking, levels: Tensor) -> Tensor:
-    """Scores [R, K]: recall 0 is reached by the first detection, whatever its outcome."""
+    """Scores [T, K, R]: recall 0 is reached by the first detection, whatever its outcome."""
     starts, ends = ranking.class_starts[:-1], ranking.class_starts[1:]
     if ranking.scores.numel():
-        first = ranking.scores.double()[starts.clamp(max=ranking.scores.shape[0] - 1)]
-        first = first.masked_fill(starts == ends, 0.0)
-        scores = torch.where((levels <= 0).unsqueeze(1), first, scores)
-    return torch.where(torch.isneginf(scores), 0.0, scores)
-
-
-class _ActiveCount:
-    """How many detections are not ignored, up to a row of its class.
-
-    One cumulative sum serves all thresholds of an area range: most rows are ignored at all
-    thresholds or at none, and the others are few enough to be counted apart.
-    """
-
-    def __init__(self, ranking: Ranking, area: int) -> None:
-        lanes = ranking.lanes
-        self._ranking, self._area = ranking, area
-        mask = torch.tensor(lanes.area_bits(area), device=ranking.ignored.device)
-        bits = ranking.ignored & mask
-        ignored = (bits == mask).all(dim=1)
-        self._partly = ((bits != 0).any(dim=1) & ~ignored).nonzero().squeeze(1)
-        self._active = torch.nn.functional.pad(torch.cumsum(~ignored, dim=0), (1, 0))
-
-    def up_to(self, rows: Tensor, label: Tensor, threshold: int) -> tuple[Tensor, Tensor]:
-        """Counts at ``rows`` of classes ``label``, these included, and of whole classes [K]."""
-        ranking = self._ranking
-        place = ranking.lanes.place(self._area, threshold)
-        off = self._partly[column(ranking.ignored.index_select(0, self._partly), place)]
-        starts = ranking.class_starts
-        at_start = self._active.index_select(0, starts) - torch.searchsorted(off, starts)
-        at_row = self._active.index_select(0, rows + 1) - torch.searchsorted(off, rows, right=True)
-        return at_row - at_start.index_select(0, label), at_start.diff()
+        places = starts.clamp(max=ranking.scores.shape[0] - 1)
+        first = ranking.scores.index_select(0, places).double().masked_fill(starts == ends, 0.0)
+        scores = torch.where(levels <= 0, first.unsqueeze(1), scores)
+    return scores.masked_fill_(torch.isneginf(scores), 0.0)

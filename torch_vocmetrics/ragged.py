@@ -42,6 +42,8 @@ class Detections:
         columns = [self.boxes, self.scores, self.labels]
         if self.order is not None:
             columns.append(self.order)
+        if all(column.device == device for column in columns):
+            return self
         boxes, scores, labels, *order = to_device(columns, device)
         return replace(
             self, boxes=boxes, scores=scores, labels=labels, order=order[0] if order else None
@@ -94,6 +96,8 @@ class GroundTruths:
         columns = [self.boxes, self.labels, self.flags, self.area]
         more = [name for name in OPTIONAL_COLUMNS if getattr(self, name) is not None]
         columns += [getattr(self, name) for name in more]
+        if all(column.device == device for column in columns):
+            return self
         boxes, labels, flags, area, *rest = to_device(columns, device)
         optional: dict[str, Any] = dict(zip(more, rest, strict=True))
         return replace(self, boxes=boxes, labels=labels, flags=flags, area=area, **optional)

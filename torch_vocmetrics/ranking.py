@@ -48,24 +48,8 @@ class Ranking:
         """K."""
         return self.class_starts.shape[0] - 1
 
-    def first(self, limit: int) -> Ranking:
-        """Only the ``limit`` best detections of each image and class."""
-        kept = self.rank < limit
-        before = torch.nn.functional.pad(torch.cumsum(kept, dim=0), (1, 0))
-        rows = kept.nonzero().squeeze(1)
-        return Ranking(
-            self.lanes,
-            self.num_images,
-            before.index_select(0, self.class_starts),
-            self.scores.index_select(0, rows),
-            self.true_positive.index_select(0, rows),
-            self.ignored.index_select(0, rows),
-            self.rank.index_select(0, rows),
-            self.num_positives,
-        )
 
-
-BLOCK_ROWS = 2**18
+BLOCK_ROWS = 2**17
 """Detections that are ranked at a time, so that ranking needs little memory beside the records."""
 
 
@@ -127,9 +111,8 @@ def _rank_classes(
 ) -> Ranking:
     """Rank the detections at ``rows`` (None: all), which are those of the classes."""
 
-    def chosen_rows(column: Tensor, order: Tensor | None = None) -> Tensor:
-        column = column if rows is None else column.index_select(0, rows)
-        return column if order is None else column.index_select(0, order)
+    def chosen_rows(column: Tensor) -> Tensor:
+        return column if rows is None else column.index_select(0, rows)
 
     image, label = chosen_rows(records.image).long(), chosen_rows(records.label).long()
     label = label - classes.start
@@ -139,14 +122,16 @@ def _rank_classes(
     order = None if records.order is None else chosen_rows(records.order)
     position = None if positions is None else positions.index_select(0, image)
     ranked = rank_order(label, score, (order, position), len(classes))
-    bounds = torch.arange(len(classes) + 1, device=label.device)
+    ends = torch.zeros(len(classes) + 1, dtype=torch.int64, device=label.device)
+    ends = ends.index_add(0, label + 1, torch.ones_like(label)).cumsum(0)
+    place = ranked if rows is None else rows.index_select(0, ranked)
     return Ranking(
         lanes,
         records.num_images,
-        torch.searchsorted(label.index_select(0, ranked), bounds),
-        chosen_rows(records.score, ranked),
-        chosen_rows(records.true_positive, ranked),
-        chosen_rows(records.ignored, ranked),
+        ends,
+        records.score.index_select(0, place),
+        records.true_positive.index_select(0, place),
+        records.ignored.index_select(0, place),
         in_image.index_select(0, ranked),
         num_positives,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -32,18 +33,41 @@ def first_fault(rows: Detections | GroundTruths, *, inverted_boxes: bool) -> Ten
     """
     boxes, labels = rows.boxes, rows.labels
     none = torch.full((), NO_FAULT, dtype=torch.int64, device=boxes.device)
-    if boxes.shape[0] == 0:
+    if boxes.shape[0] == 0 or (on_host(boxes) and _sound(rows, inverted_boxes)):
         return none
-    sides = boxes[:, 2:] - boxes[:, :2] if rows.box_format == "xyxy" else boxes[:, 2:]
     fine = torch.zeros_like(labels, dtype=torch.bool)
     bad_score = ~torch.isfinite(rows.scores) if isinstance(rows, Detections) else fine
     bad_area = fine
     if isinstance(rows, GroundTruths):  # NaN stands for the box's own area
         bad_area = (rows.area < 0) | torch.isinf(rows.area)
-    inverted = fine if inverted_boxes else (sides < 0).any(dim=1)
+    inverted = fine if inverted_boxes else _inverted(rows).any(dim=1)
     found = [~torch.isfinite(boxes).all(dim=1), inverted, bad_score, labels < 0, bad_area]
     faults = torch.stack(found, dim=1).flatten()
     return torch.where(faults.any(), faults.to(torch.uint8).argmax(), none)
+
+
+def on_host(values: Tensor) -> bool:
+    """Whether values can be read at once; fake tensors, which have none, are of another type."""
+    return values.device.type == "cpu" and type(values) is Tensor
+
+
+def _sound(rows: Detections | GroundTruths, inverted_boxes: bool) -> bool:
+    """Whether no value is at fault: fewer passes than finding out which; reads the device."""
+    numbers = [rows.boxes] + ([rows.scores] if isinstance(rows, Detections) else [])
+    for lowest, highest in map(torch.aminmax, numbers):
+        if not (lowest > -math.inf and highest < math.inf):  # NaN is neither
+            return False
+    if isinstance(rows, GroundTruths) and ((rows.area < 0) | (rows.area == math.inf)).any():
+        return False
+    if not inverted_boxes and _inverted(rows).any():
+        return False
+    return bool(rows.labels.amin() >= 0)
+
+
+def _inverted(rows: Detections | GroundTruths) -> Tensor:
+    """[N, 2] whether the far side lies before the near one."""
+    far = rows.boxes[:, 2:]
+    return far < rows.boxes[:, :2] if rows.box_format == "xyxy" else far < 0
 
 
 class Suspect(NamedTuple):

@@ -16,7 +16,7 @@ from ..protocols import FLAGS
 from ..ragged import Detections, GroundTruths
 from ..tables.records import Ids
 from ..transfer import from_host
-from .faults import UNKNOWN_LABEL, Suspect, explain, first_fault, suspect
+from .faults import UNKNOWN_LABEL, Suspect, explain, first_fault, on_host, suspect
 from .masks import read_masks, with_boxes
 from .packing import FLAG, FLOATING, INTEGERS, ImageList, PackedRows, Rows, Side
 
@@ -228,10 +228,12 @@ def _side(
             where=f"{name}s",
             got=type(images).__name__,
         )
+    allowed, needed = frozenset(known), frozenset(required)
     for image, rows in enumerate(images):
         if not isinstance(rows, Mapping):
             raise InputError("must be a dict", where=f"{name}s[{image}]", got=type(rows).__name__)
-        check_keys(rows, known, required, f"{name} {image}")
+        if not needed <= rows.keys() <= allowed:  # else there is nothing to complain of
+            check_keys(rows, known, required, f"{name} {image}")
     return ImageList(images, name, box_format)
 
 
@@ -302,6 +304,10 @@ def _pedestrian_columns(side: Side) -> dict[str, Tensor]:
 def _class_index(labels: Tensor, rules: InputRules) -> Tensor:
     """Class index of each label; of an unknown one the label itself, moved far below 0."""
     if rules.label_ids is None:
+        if labels.numel() and on_host(labels):
+            lowest, highest = torch.aminmax(labels)
+            if lowest >= 0 and highest < rules.num_classes:
+                return labels
         known, classes = (labels >= 0) & (labels < rules.num_classes), labels
     else:
         ids, index = from_host(rules.label_ids, torch.int64, labels.device).sort()

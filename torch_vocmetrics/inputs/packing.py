@@ -93,10 +93,13 @@ class ImageList(Side):
 
     def __init__(self, images: Sequence[Rows], name: str, box_format: str) -> None:
         self._images, self._name = images, name
-        parts = [self._boxes(image) for image in range(len(images))]
-        filled = [part for part in parts if part.shape[0]]
-        self.box_format = _common_format(filled, box_format, name)
-        parts = [as_plain(part) for part in parts]
+        parts = [rows["boxes"] for rows in images]
+        self.box_format, plain = box_format, all(type(part) is Tensor for part in parts)
+        if not (plain and all(len(part.shape) == 2 and part.shape[1] == 4 for part in parts)):
+            parts = [self._boxes(image) for image in range(len(images))]
+            filled = [part for part in parts if part.shape[0]]
+            self.box_format = _common_format(filled, box_format, name)
+            parts = [as_plain(part) for part in parts]
         self.counts = tuple(part.shape[0] for part in parts)
         self.coarse = _coarse(parts)
         self.boxes = self._cat("boxes", parts, FLOATING).reshape(-1, 4)
@@ -107,20 +110,25 @@ class ImageList(Side):
     def column(
         self, key: str, kind: Kind, *, missing: float | None = None, shape: tuple[int, ...] = ()
     ) -> Tensor:
-        parts = []
-        for image, (rows, count) in enumerate(zip(self._images, self.counts, strict=True)):
-            if missing is not None and key not in rows:
-                parts.append(torch.full((count, *shape), missing, device=self.boxes.device))
-                continue
-            values = tensor_of(rows[key], lambda: self._where(image, key))  # noqa: B023
-            if values.shape != (count, *shape) and (count or values.numel()):
-                raise InputError(
-                    "must have one entry per box",
-                    where=self._where(image, key),
-                    got=f"shape {tuple(values.shape)} beside {count} boxes",
-                )
-            parts.append(values)
+        parts: list[Any] = [rows.get(key) for rows in self._images]
+        sizes = [(count, *shape) for count in self.counts]
+        if any(type(part) is not Tensor for part in parts) or [p.shape for p in parts] != sizes:
+            parts = [self._rows(image, key, missing, size) for image, size in enumerate(sizes)]
         return self._cat(key, parts, kind).reshape(-1, *shape)
+
+    def _rows(self, image: int, key: str, missing: float | None, size: tuple[int, ...]) -> Tensor:
+        """The values of one image, whatever form they have."""
+        rows = self._images[image]
+        if missing is not None and key not in rows:
+            return torch.full(size, missing, device=self.boxes.device)
+        values = tensor_of(rows[key], lambda: self._where(image, key))
+        if values.shape != size and (size[0] or values.numel()):
+            raise InputError(
+                "must have one entry per box",
+                where=self._where(image, key),
+                got=f"shape {tuple(values.shape)} beside {size[0]} boxes",
+            )
+        return values
 
     def complete(self, key: str) -> bool:
         counted = zip(self._images, self.counts, strict=True)
@@ -148,6 +156,8 @@ class ImageList(Side):
     def _cat(self, key: str, parts: list[Tensor], kind: Kind) -> Tensor:
         """One tensor; several number types are widened before they are mixed."""
         where = f"{self._name}s, key {key!r}"
+        if parts and len({(part.dtype, part.device) for part in parts}) == 1:
+            return _converted(torch.cat(parts), kind, where)
         filled = [part for part in parts if part.numel()]
         if not filled:
             home = parts[0].device if parts else torch.device("cpu")

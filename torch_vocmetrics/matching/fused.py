@@ -43,6 +43,8 @@ def _on_host(*arguments: Any) -> tuple[Tensor, Tensor]:
     """Candidate pairs, their overlaps, and the matcher of :mod:`greedy`."""
     rows, rules, _ = _unpacked(arguments)
     pairs = candidate_pairs(rows.group, rows.object_group)
+    if not rules.two_shapes and (rows.thresholds > 0).all():
+        pairs = _that_meet(pairs, rows, rules)
     return match_pairs(rows, rules, pairs, *pair_overlaps(rows, rules, pairs))
 
 
@@ -99,6 +101,21 @@ _LIBRARY.define(
 _LIBRARY.impl("match_word", _on_host, "CPU")
 _LIBRARY.impl("match_word", _on_cuda, "CUDA")
 torch.library.register_fake("torch_vocmetrics::match_word", _shapes, lib=_LIBRARY)
+
+
+def _that_meet(pairs: Pairs, rows: Matchable, rules: Rules) -> Pairs:
+    """The pairs of boxes that meet: the others, most of them, reach no threshold above 0."""
+    slack = -1.0 if rules.inclusive else 0.0
+    for low, high in ((0, 2), (1, 3)):
+        columns = [
+            (boxes[low].index_select(0, index), boxes[high].index_select(0, index))
+            for boxes, index in zip((rows.boxes, rows.object_boxes), pairs, strict=True)
+        ]
+        (first_low, first_high), (second_low, second_high) = columns
+        side = torch.minimum(first_high, second_high) - torch.maximum(first_low, second_low)
+        met = (side > slack).nonzero().squeeze(1)
+        pairs = Pairs(*(index.index_select(0, met) for index in pairs))
+    return pairs
 
 
 def pair_overlaps(rows: Matchable, rules: Rules, pairs: Pairs) -> tuple[Tensor, Tensor]:

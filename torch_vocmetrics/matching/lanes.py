@@ -6,6 +6,7 @@ of bits are [N, words].
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -69,6 +70,11 @@ def column(bits: Tensor, place: tuple[int, int]) -> Tensor:
     """[N] bool: one lane of ``bits`` [N, words]."""
     word, bit = place
     return (bits[:, word] >> bit) & 1 == 1
+
+
+def columns(bits: Tensor, places: Sequence[tuple[int, int]]) -> Tensor:
+    """[L, N] bool: several lanes of ``bits`` [N, words]."""
+    return torch.stack([column(bits, place) for place in places])
 
 
 def has_flag(flags: Tensor, names: tuple[str, ...]) -> Tensor:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..averages import average_of, mean_over_classes, running_sum
-from ..curves import Interpolated, cumulative_counts, interpolate, precision_recall
+from ..curves import cumulative_counts, interpolate, precision_recall
 from ..protocols import DetectionProtocol
 from ..ranking import Ranking
 from ..results import (
@@ -99,16 +99,21 @@ def _class_curves(protocol: DetectionProtocol, ranking: Ranking) -> Iterator[_Cl
 def _coco_result(
     protocol: DetectionProtocol, rankings: Iterable[Ranking], class_names: tuple[str, ...]
 ) -> CocoDetectionResult:
-    blocks, images, detections = [], 0, 0
+    arrays: dict[str, Tensor] = {}
+    positives: list[Tensor] = []
+    images = detections = start = 0
     for ranking in rankings:
-        blocks.append(_interpolated(protocol, ranking))
-        images, detections = ranking.num_images, detections + ranking.scores.shape[0]
-    # K is the axis before A and M; means run over memory in the order of the arrays.
-    arrays = {
-        name: torch.cat([block[name] for block in blocks], dim=-3).contiguous()
-        for name in blocks[0]
+        part = slice(start, start + ranking.num_classes)
+        _interpolated(protocol, ranking, arrays, part, len(class_names))
+        positives.append(ranking.num_positives.cpu())
+        images, start = ranking.num_images, part.stop
+        detections += ranking.scores.shape[0]
+    # Filled as [A, M, T, K, ...]; read as COCOeval has them, [T, (R,) K, A, M].
+    found = {
+        name: values.permute(2, *range(values.dim() - 1, 2, -1), 0, 1).cpu()
+        for name, values in arrays.items()
     }
-    precision, npos = arrays["precision"], arrays["num_positives"][:, :, 0].T
+    precision, npos = found["precision"], torch.cat(positives, dim=1)
     main = precision[..., 0, -1]
     by_class = np.array([mean_of_defined(main[:, :, k]) for k in range(len(class_names))])
     return CocoDetectionResult(
@@ -120,30 +125,30 @@ def _coco_result(
         average_precision=as_tensor(by_class),
         num_classes_averaged=int((npos[0] > 0).sum()),
         num_positives=npos[0],
-        true_positives=arrays["true_positives"][..., 0, -1],
-        false_positives=arrays["false_positives"][..., 0, -1],
+        true_positives=found["true_positives"][..., 0, -1].contiguous(),
+        false_positives=found["false_positives"][..., 0, -1].contiguous(),
         num_images=images,
         num_detections=detections,
         precision=precision,
-        recall=arrays["recall"],
-        scores=arrays["scores"],
+        recall=found["recall"],
+        scores=found["scores"],
         num_positives_by_area=npos,
     )
 
 
-def _interpolated(protocol: DetectionProtocol, ranking: Ranking) -> dict[str, Tensor]:
-    """Arrays [..., K, A, M] on the host for the classes of a ranking."""
-    limited = [ranking.first(limit) for limit in protocol.max_detections[:-1]] + [ranking]
-    entries = [
-        [
-            interpolate(part, area, protocol.recall_levels, protocol.precision_epsilon)
-            for area in range(len(protocol.area_ranges))
-        ]
-        for part in limited
-    ]
-    arrays = {"num_positives": ranking.num_positives.T.unsqueeze(-1).cpu()}
-    for name in Interpolated._fields:
-        nested = [[[getattr(e, name) for e in row] for row in rows] for rows in entries]
-        values = torch.stack([torch.stack([torch.stack(row) for row in rows]) for rows in nested])
-        arrays[name] = values.permute(*range(2, values.dim()), 1, 0).cpu()
-    return arrays
+def _interpolated(
+    protocol: DetectionProtocol,
+    ranking: Ranking,
+    arrays: dict[str, Tensor],
+    part: slice,
+    num_classes: int,
+) -> None:
+    """Fill the classes of a ranking into ``arrays`` [A, M, T, K, ...], made for the first one."""
+    num_areas, limits = len(protocol.area_ranges), (*protocol.max_detections[:-1], None)
+    for area in range(num_areas):
+        for number, curves in enumerate(interpolate(ranking, area, limits, protocol)):
+            for name, values in curves._asdict().items():
+                if name not in arrays:
+                    axes = (num_areas, len(limits), values.shape[0], num_classes)
+                    arrays[name] = values.new_empty((*axes, *values.shape[2:]))
+                arrays[name][area, number, :, part] = values
