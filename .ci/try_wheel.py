@@ -9,15 +9,16 @@ from pathlib import Path
 import torch
 
 import torch_vocmetrics
-from torch_vocmetrics import DetectionAP, protocol_names
-from torch_vocmetrics.protocols import config_root
+from torch_vocmetrics import DetectionAP, load_dataset, protocol_names
+from torch_vocmetrics.protocols import TASKS, config_root
 
 site = Path(sys.argv[1]).resolve()
 package = Path(torch_vocmetrics.__file__).resolve()
 if site not in package.parents or site not in config_root().resolve().parents:
     sys.exit(f"not the wheel: {package}, {config_root()}")
-if (package.parent / "py.typed").stat().st_size != 0 or len(protocol_names("detection")) != 16:
-    sys.exit("the wheel lacks files")
+lacking = [task for task in TASKS if not protocol_names(task)]
+if lacking or not (package.parent / "py.typed").is_file() or not load_dataset("coco2017"):
+    sys.exit(f"the wheel lacks files: {lacking or 'py.typed'}")
 
 box, one = torch.tensor([[10.0, 10.0, 50.0, 50.0]]), torch.tensor([0])
 found = {"boxes": box, "scores": torch.tensor([0.9]), "labels": one}

@@ -286,7 +286,7 @@ def test_one_rank_alone_needs_no_collective(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_records_are_32_bytes_a_detection() -> None:
     metric = DetectionAP("coco2017", num_classes=2).update(*batch(range(30)))
-    records = metric._records()[0]
+    records = metric._state()[0]
     columns = ("image", "index", "label", "score", "true_positive", "ignored")
     size = sum(
         getattr(records, name).element_size() * getattr(records, name)[0].numel()

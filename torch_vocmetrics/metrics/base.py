@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..distributed import Group, num_ranks, own_rank, sync
 from ..errors import InputError, StateError, VocMetricsWarning
-from ..protocols import Protocol
+from ..protocols import Protocol, protocol_title
 from ..states.files import protocols_of, read_state, write_state
 from ..states.plain import num_images, order_of_arrival
 
@@ -66,25 +66,68 @@ class Metric(ABC):
                 came twice with different ground truth. Unless a rank is lost, all raise the same.
         """
 
-    @abstractmethod
     def reset(self) -> Self:
         """Forget everything, device included."""
+        self._clear()
+        return self
 
-    @abstractmethod
     def merge(self, *others: Self) -> Self:
-        """Add what other metrics of the same rules have seen; they keep their own state."""
+        """Add what other metrics of the same protocols and classes have seen.
 
-    @abstractmethod
+        The images of ``others`` come after one's own. They keep their state.
+
+        Raises:
+            StateError: if protocols or classes differ, or only some have image ids.
+            InputError: if values on a device broke the rules; until ``reset``.
+        """
+        for other in others:
+            refuse_other_rules(self._identity(), other._identity(), "merge")
+        device = next((one._device for one in (self, *others) if one._device), None)
+        seen = [self._state(), *(other._state() for other in others if other._updated)]
+        merged = [
+            type(parts[0]).cat([part.to(device or part.device) for part in parts])
+            for parts in zip(*seen, strict=True)
+        ]
+        self._replace(merged, device, self._updated or len(seen) > 1)
+        return self
+
     def state_dict(self) -> dict[str, Any]:
-        """The state as numbers, text and tensors, fit for ``torch.save``."""
+        """The state as numbers, text and tensors, fit for ``torch.save`` with ``weights_only``."""
+        tables = self._state()
+        ids = tables[0].image_ids
+        return {
+            **self._identity(),
+            "updated": self._updated,
+            "num_images": tables[0].num_images,
+            "image_ids": None if ids is None else list(ids),
+            **self._columns(tables),
+        }
 
-    @abstractmethod
     def load_state_dict(self, state: dict[str, Any]) -> Self:
-        """Replace the state by a saved one."""
+        """Replace the state by one of the same protocols and classes.
 
-    @abstractmethod
+        Raises:
+            StateError: if it is of other rules, or damaged; the state is then as it was.
+        """
+        refuse_other_rules(self._identity(), state, "load_state_dict")
+        try:
+            tables = self._read(state["image_ids"], state)
+            updated = bool(state["updated"])
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise StateError(f"the state is damaged: {error!r}", where="load_state_dict") from None
+        self._replace(tables, tables[0].device if tables[0].num_images else None, updated)
+        return self
+
+    @torch.no_grad()
     def to(self, device: torch.device | str) -> Self:
         """Move the state and all later work to a device."""
+        target = torch.device(device)
+        self._replace([part.to(target) for part in self._state()], target, self._updated)
+        return self
+
+    def __repr__(self) -> str:
+        names = ", ".join(protocol_title(protocol) for protocol in self._all_protocols())
+        return f"{type(self).__name__}({names}; {len(self.class_names)} classes)"
 
     def save_state(self, path: str | Path) -> Self:
         """Write the state to a ``.npz`` file of arrays and JSON, which is read without pickle.
@@ -158,6 +201,26 @@ class Metric(ABC):
         """Set the state to that of a new metric."""
 
     @abstractmethod
+    def _state(self) -> Sequence[Any]:
+        """The tables that hold all images so far (see :mod:`tables`).
+
+        Raises:
+            InputError: if values flagged on a device broke the rules; until ``reset``.
+        """
+
+    @abstractmethod
+    def _columns(self, tables: Any) -> dict[str, Any]:
+        """What a saved state says of the tables, beside ids and rules."""
+
+    @abstractmethod
+    def _read(self, ids: list[Any] | None, state: dict[str, Any]) -> Sequence[Any]:
+        """The tables of a saved state; whatever does not hold together raises."""
+
+    @abstractmethod
+    def _hold(self, tables: Any) -> None:
+        """Take these tables as the state, after :meth:`_clear`."""
+
+    @abstractmethod
     def _all_protocols(self) -> Sequence[Protocol]:
         """The rules."""
 
@@ -185,6 +248,11 @@ class Metric(ABC):
         }
 
     # What all metrics share ----------------------------------------------------------------------
+
+    def _replace(self, tables: Any, device: torch.device | None, updated: bool) -> None:
+        self._clear()
+        self._device, self._updated = device, updated
+        self._hold(tables)
 
     def _compute(self, together: bool, group: Group, dst: int | None) -> Any:
         """Body of every ``compute``."""

@@ -16,12 +16,12 @@ from typing import Any, Self
 import torch
 
 from ..distributed import Group
-from ..errors import InputError, StateError
-from ..protocols import ClassificationProtocol, load_protocol, protocol_title
+from ..errors import InputError
+from ..protocols import ClassificationProtocol, load_protocol
 from ..results import ClassificationResult
 from ..summaries.challenges import classification_result
 from ..tables.scores import ScoreTable, kind_of_class_ids, read_class_ids, read_scores, wrong_target
-from .base import Metric, refuse_other_rules
+from .base import Metric
 from .recorded import class_names_of
 
 
@@ -128,65 +128,20 @@ class ClassificationAP(Metric):
         scores, targets = distinct.in_order().ranked()
         return classification_result(self.protocol, scores, targets, self.class_names)
 
-    def reset(self) -> Self:
-        """Forget everything, device included."""
-        self._clear()
-        return self
+    def _state(self) -> list[ScoreTable]:
+        return [self._table()]
 
-    def merge(self, *others: Self) -> Self:
-        """Add what other metrics of the same protocol and classes have seen.
+    def _columns(self, tables: Sequence[ScoreTable]) -> dict[str, Any]:
+        return {"scores": tables[0].scores, "targets": tables[0].targets}
 
-        The images of ``others`` come after one's own. They keep their state.
+    def _read(self, ids: list[Any] | None, state: dict[str, Any]) -> list[ScoreTable]:
+        scores, targets = state["scores"], state["targets"]
+        table = ScoreTable(read_class_ids(ids, scores.shape[0]), scores, targets)
+        table.check(len(self.class_names))
+        return [table]
 
-        Raises:
-            StateError: if protocols or classes differ, or only some have image ids.
-        """
-        for other in others:
-            refuse_other_rules(self._identity(), other._identity(), "merge")
-        device = next((m._device for m in (self, *others) if m._device), None)
-        tables = [metric._table() for metric in (self, *others)]
-        merged = ScoreTable.cat([part.to(device or part.scores.device) for part in tables])
-        self._replace(merged, device, any(metric._updated for metric in (self, *others)))
-        return self
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state as numbers, text and tensors, fit for ``torch.save`` with ``weights_only``."""
-        table = self._table()
-        return self._identity() | {
-            "updated": self._updated,
-            "num_images": table.num_images,
-            "image_ids": None if table.image_ids is None else list(table.image_ids),
-            "scores": table.scores,
-            "targets": table.targets,
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
-        """Replace the state by one of the same protocol and classes.
-
-        Raises:
-            StateError: if it is of other rules, or damaged; the state is then as it was.
-        """
-        refuse_other_rules(self._identity(), state, "load_state_dict")
-        try:
-            ids = read_class_ids(state["image_ids"], state["scores"].shape[0])
-            table = ScoreTable(ids, state["scores"], state["targets"])
-            table.check(len(self.class_names))
-            updated = bool(state["updated"])
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise StateError(f"the state is damaged: {error!r}", where="load_state_dict") from None
-        self._replace(table, table.scores.device if table.num_images else None, updated)
-        return self
-
-    @torch.no_grad()
-    def to(self, device: torch.device | str) -> Self:
-        """Move the state and all later work to a device."""
-        target = torch.device(device)
-        self._replace(self._table().to(target), target, self._updated)
-        return self
-
-    def __repr__(self) -> str:
-        title = protocol_title(self.protocol)
-        return f"{type(self).__name__}({title}; {len(self.class_names)} classes)"
+    def _hold(self, tables: Sequence[ScoreTable]) -> None:
+        self._parts = list(tables)
 
     def _table(self) -> ScoreTable:
         """All images so far in one table.
@@ -201,10 +156,6 @@ class ClassificationAP(Metric):
         empty = ScoreTable.empty(len(self.class_names))
         self._parts = [ScoreTable.cat(self._parts) if self._parts else empty]
         return self._parts[0]
-
-    def _replace(self, table: ScoreTable, device: torch.device | None, updated: bool) -> None:
-        self._clear()
-        self._parts, self._device, self._updated = [table], device, updated
 
     def _arrange(self, order: torch.Tensor) -> None:
         self._parts = [self._table().rows(order)]

@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ..errors import InputError, StateError
+from ..errors import InputError
 from ..inputs.faults import Suspect
 from ..inputs.images import (
     Batch,
@@ -25,12 +25,12 @@ from ..inputs.images import (
 from ..inputs.packing import Rows
 from ..matching import match_images
 from ..matching.lanes import Lanes
-from ..protocols import DetectionProtocol, MissRateProtocol, protocol_title
+from ..protocols import DetectionProtocol, MissRateProtocol
 from ..ragged import BOX_FORMATS, Detections, GroundTruths
 from ..ranking import distinct_images
 from ..tables.records import OPTIONAL, TENSORS, Ids, MatchRecords
 from ..transfer import to_device
-from .base import Metric, refuse_other_rules
+from .base import Metric
 
 CHUNK_ROWS = 2**16
 CHUNK_PAIRS = 2**22
@@ -134,79 +134,8 @@ class RecordMetric(Metric):
             self._flush()
         return self
 
-    def reset(self) -> Self:
-        """Forget everything, device included."""
-        self._clear()
-        return self
-
-    def merge(self, *others: Self) -> Self:
-        """Add what other metrics of the same protocols and classes have seen.
-
-        The images of ``others`` come after one's own. They keep their state.
-
-        Raises:
-            StateError: if protocols or classes differ, or only some have image ids.
-        """
-        for other in others:
-            refuse_other_rules(self._identity(), other._identity(), "merge")
-        mine = self._records()
-        theirs = [other._records() for other in others if other._updated]
-        device = self._device
-        for other in others:
-            device = device or other._device
-        merged = [
-            MatchRecords.cat([part.to(device or part.score.device) for part in parts])
-            for parts in zip(mine, *theirs, strict=True)
-        ]
-        self._replace(merged, device, self._updated or bool(theirs))
-        return self
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state as numbers, text and tensors, fit for ``torch.save`` with ``weights_only``."""
-        records = self._records()
-        return self._identity() | {
-            "updated": self._updated,
-            "num_images": records[0].num_images,
-            "image_ids": None if records[0].image_ids is None else list(records[0].image_ids),
-            "records": [
-                {name: getattr(part, name) for name in (*TENSORS, *OPTIONAL)} for part in records
-            ],
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
-        """Replace the state by one of the same protocols and classes.
-
-        Raises:
-            StateError: if it is of other rules, or damaged; the state is then as it was.
-        """
-        refuse_other_rules(self._identity(), state, "load_state_dict")
-        try:
-            ids = state["image_ids"]
-            records = [
-                MatchRecords(image_ids=None if ids is None else tuple(ids), **columns)
-                for columns in state["records"]
-            ]
-            for number, part in enumerate(records):
-                part.check(len(self.class_names), self._words(number))
-            updated = bool(state["updated"])
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise StateError(f"the state is damaged: {error!r}", where="load_state_dict") from None
-        self._replace(records, records[0].score.device if updated else None, updated)
-        return self
-
     @torch.no_grad()
-    def to(self, device: torch.device | str) -> Self:
-        """Move the state and all later work to a device."""
-        target = torch.device(device)
-        self._replace([part.to(target) for part in self._records()], target, self._updated)
-        return self
-
-    def __repr__(self) -> str:
-        names = ", ".join(protocol_title(protocol) for protocol in self.protocols)
-        return f"{type(self).__name__}({names}; {len(self.class_names)} classes)"
-
-    @torch.no_grad()
-    def _records(self) -> list[MatchRecords]:
+    def _state(self) -> list[MatchRecords]:
         """All records so far, one table set a protocol.
 
         Raises:
@@ -226,16 +155,23 @@ class RecordMetric(Metric):
 
     def _distinct(self) -> list[MatchRecords]:
         """Records of distinct images."""
-        records = self._records()
+        records = self._state()
         keep = distinct_images(records[0])
         return records if keep is None else [part.keep_images(keep) for part in records]
 
-    def _replace(
-        self, records: list[MatchRecords], device: torch.device | None, updated: bool
-    ) -> None:
-        self._clear()
-        self._parts = [[part] for part in records]
-        self._device, self._updated = device, updated
+    def _columns(self, tables: Sequence[MatchRecords]) -> dict[str, Any]:
+        names = (*TENSORS, *OPTIONAL)
+        return {"records": [{name: getattr(part, name) for name in names} for part in tables]}
+
+    def _read(self, ids: list[Any] | None, state: dict[str, Any]) -> list[MatchRecords]:
+        image_ids = None if ids is None else tuple(ids)
+        records = [MatchRecords(image_ids=image_ids, **columns) for columns in state["records"]]
+        for number, part in enumerate(records):
+            part.check(len(self.class_names), self._words(number))
+        return records
+
+    def _hold(self, tables: Sequence[MatchRecords]) -> None:
+        self._parts = [[part] for part in tables]
 
     def _flush(self) -> None:
         """Match what is pending and drop its boxes."""
@@ -320,7 +256,7 @@ class RecordMetric(Metric):
         return Lanes.of(self.protocols[number]).words
 
     def _arrange(self, order: Tensor) -> None:
-        self._parts = [[part.in_order(order)] for part in self._records()]
+        self._parts = [[part.in_order(order)] for part in self._state()]
 
     def _all_protocols(self) -> tuple[Any, ...]:
         return self.protocols

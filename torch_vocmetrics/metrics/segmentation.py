@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from ..distributed import Group
-from ..errors import InputError, StateError
+from ..errors import InputError
 from ..inputs.label_maps import LabelRules, count, explain, read_maps
-from ..protocols import SegmentationProtocol, load_dataset, load_protocol, protocol_title
+from ..protocols import SegmentationProtocol, load_dataset, load_protocol
 from ..results import SegmentationResult
 from ..summaries.pixels import segmentation_result
 from ..tables.pixels import PixelCounts
 from ..tables.records import Ids
-from .base import Metric, refuse_other_rules
+from .base import Metric
 
 CHUNK_CELLS = 2**22
 """Dense counts become sparse when so many cells are open: 32 MiB."""
@@ -157,76 +157,22 @@ class MeanIoU(Metric):
             self.protocol, matrix, self.class_names, self._categories, distinct.num_images
         )
 
-    def reset(self) -> Self:
-        """Forget everything, device included."""
-        self._clear()
-        return self
+    def _state(self) -> list[PixelCounts]:
+        return [self._counts()]
 
-    def merge(self, *others: Self) -> Self:
-        """Add what other metrics of the same protocol and classes have seen.
+    def _columns(self, tables: Sequence[PixelCounts]) -> dict[str, Any]:
+        return {"counts": {name: getattr(tables[0], name) for name in ("image", "cell", "count")}}
 
-        The images of ``others`` come after one's own. They keep their state.
+    def _read(self, ids: list[Any] | None, state: dict[str, Any]) -> list[PixelCounts]:
+        images = int(state["num_images"])
+        counts = PixelCounts(None if ids is None else tuple(ids), images, **state["counts"])
+        counts.check(self._cells)
+        return [counts]
 
-        Raises:
-            StateError: if protocols or classes differ, or only some have image ids.
-        """
-        for other in others:
-            refuse_other_rules(self._identity(), other._identity(), "merge")
-        mine = self._counts()
-        theirs = [other._counts() for other in others if other._updated]
-        device = self._device
-        for other in others:
-            device = device or other._device
-        merged = PixelCounts.cat([part.to(device or part.count.device) for part in [mine, *theirs]])
-        self._replace(merged, device, self._updated or bool(theirs))
-        return self
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state as numbers, text and tensors, fit for ``torch.save`` with ``weights_only``."""
-        counts = self._counts()
-        return self._identity() | {
-            "updated": self._updated,
-            "image_ids": None if counts.image_ids is None else list(counts.image_ids),
-            "num_images": counts.num_images,
-            "counts": {name: getattr(counts, name) for name in ("image", "cell", "count")},
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> Self:
-        """Replace the state by one of the same protocol and classes.
-
-        Raises:
-            StateError: if it is of other rules, or damaged; the state is then as it was.
-        """
-        refuse_other_rules(self._identity(), state, "load_state_dict")
-        try:
-            ids = state["image_ids"]
-            counts = PixelCounts(
-                None if ids is None else tuple(ids), int(state["num_images"]), **state["counts"]
-            )
-            counts.check(self._cells)
-            updated = bool(state["updated"])
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise StateError(f"the state is damaged: {error!r}", where="load_state_dict") from None
-        self._replace(counts, counts.count.device if updated else None, updated)
-        return self
-
-    @torch.no_grad()
-    def to(self, device: torch.device | str) -> Self:
-        """Move the state and all later work to a device."""
-        target = torch.device(device)
-        self._replace(self._counts().to(target), target, self._updated)
-        return self
-
-    def __repr__(self) -> str:
-        name = protocol_title(self.protocol)
-        return f"{type(self).__name__}({name}; {len(self.class_names)} classes)"
-
-    def _replace(self, counts: PixelCounts, device: torch.device | None, updated: bool) -> None:
-        self._clear()
-        self._parts, self._device, self._updated = [counts], device, updated
-        self._images = counts.num_images
-        if device is not None:
-            self._tables = self._rules.to(device)
+    def _hold(self, tables: Sequence[PixelCounts]) -> None:
+        self._parts, self._images = list(tables), tables[0].num_images
+        if self._device is not None:
+            self._tables = self._rules.to(self._device)
 
     @torch.no_grad()
     def _counts(self) -> PixelCounts:

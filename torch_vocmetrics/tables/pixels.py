@@ -35,6 +35,11 @@ class PixelCounts:
     cell: Tensor
     count: Tensor
 
+    @property
+    def device(self) -> torch.device:
+        """Where the table lies."""
+        return self.count.device
+
     @classmethod
     def empty(cls) -> Self:
         """No images at all."""

@@ -54,6 +54,11 @@ class MatchRecords:
     image_counts: Tensor | None = None
 
     @property
+    def device(self) -> torch.device:
+        """Where the table lies."""
+        return self.score.device
+
+    @property
     def num_images(self) -> int:
         """Rows of the image table."""
         return self.image_sizes.shape[0]

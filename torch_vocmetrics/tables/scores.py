@@ -39,6 +39,11 @@ class ScoreTable:
         """N."""
         return self.scores.shape[0]
 
+    @property
+    def device(self) -> torch.device:
+        """Where the table lies."""
+        return self.scores.device
+
     @classmethod
     def empty(cls, num_classes: int) -> Self:
         """No images at all."""
