@@ -197,6 +197,7 @@ def test_update_on_a_device_waits_for_nothing() -> None:
         metric = ClassificationAP("voc2012", num_classes=2)
         metric.update(scores, targets, [1, 2, 3, 4])
         metric.update(scores, torch.zeros(4, 2, dtype=torch.int64, device="cuda"), [5, 6, 7, 8])
+        assert {part.scores.device.type for part in metric._parts} == {"cuda"}
 
 
 def test_a_fault_found_on_a_device_stays_until_reset() -> None:

@@ -268,6 +268,8 @@ def test_update_on_a_device_waits_for_nothing() -> None:
             there = empty(layouts, "cuda")
             metric = LayoutAP(rules).update(there, empty(persons, "cpu"))
             metric.update(packed(there), packed(empty(persons, "cuda")))
+            assert metric._device is not None
+            assert metric._device.type == "cuda"
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -41,7 +41,7 @@ def test_program_fails_if_the_map_does_not_rise(monkeypatch, history):
 @pytest.mark.parametrize("history", [[0.5], [0.1, 0.05, 0.6]])
 def test_program_succeeds_if_it_rises_or_there_is_one_epoch(monkeypatch, history):
     monkeypatch.setattr(validate_every_epoch, "run", lambda options: history)
-    validate_every_epoch.main([])
+    assert validate_every_epoch.main([]) is None
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "many"])
