@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import InputError
 from ..protocols import MissRateProtocol
 from .arithmetic import quotient
-from .reading import BOX_FORMATS, column, plain, positions, read_labels, same_length
+from .reading import check_images, column, plain, positions, read_labels, same_length
 
 
 class Rect(NamedTuple):
@@ -68,16 +68,7 @@ def read_pictures(
     Raises:
         InputError: naming the argument and the image.
     """
-    if box_format not in BOX_FORMATS:
-        raise InputError(
-            f"must be one of {', '.join(BOX_FORMATS)}", where="box_format", got=box_format
-        )
-    if len(detections) != len(ground_truths):
-        raise InputError(
-            "as many images are needed on both sides",
-            where="evaluate",
-            got=(len(detections), len(ground_truths)),
-        )
+    check_images(detections, ground_truths, box_format)
     return [
         read_picture(rules, detections[i], ground_truths[i], classes, box_format, f"image {i}")
         for i in positions(ground_truths)

@@ -82,6 +82,22 @@ def read_classes(
     return tuple(names), {label: k for k, label in enumerate(ids)}
 
 
+def check_images(
+    detections: Sequence[object], ground_truths: Sequence[object], box_format: str
+) -> None:
+    """Raise InputError unless both sides have as many images, in a known box format."""
+    if box_format not in BOX_FORMATS:
+        raise InputError(
+            f"must be one of {', '.join(BOX_FORMATS)}", where="box_format", got=box_format
+        )
+    if len(detections) != len(ground_truths):
+        raise InputError(
+            "as many images are needed on both sides",
+            where="evaluate",
+            got=(len(detections), len(ground_truths)),
+        )
+
+
 def read_images(
     rules: DetectionProtocol,
     detections: Sequence[Mapping[str, Any]],
@@ -94,16 +110,7 @@ def read_images(
     Raises:
         InputError: naming the argument and the image.
     """
-    if box_format not in BOX_FORMATS:
-        raise InputError(
-            f"must be one of {', '.join(BOX_FORMATS)}", where="box_format", got=box_format
-        )
-    if len(detections) != len(ground_truths):
-        raise InputError(
-            "as many images are needed on both sides",
-            where="evaluate",
-            got=(len(detections), len(ground_truths)),
-        )
+    check_images(detections, ground_truths, box_format)
     with_order = {"order" in one for one in detections if column(one, "scores")}
     if len(with_order) > 1:
         raise InputError("order must be given for all images or for none", where="detections")
