@@ -60,7 +60,7 @@ class MetricTester:
 
     def __init__(
         self,
-        factory: Callable[[], Metric],
+        factory: Callable[[], Metric[Any]],
         batches: Sequence[Batch],
         *,
         laws: Sequence[str] | None = None,
@@ -97,18 +97,18 @@ class MetricTester:
 
     # Pieces of laws ------------------------------------------------------------------------------
 
-    def result(self, metric: Metric) -> Any:
+    def result(self, metric: Metric[Any]) -> Any:
         """What a metric computes from its own state, whatever process group there is."""
         with quietly():
             return metric.compute(sync=False)
 
-    def _updated(self, batches: Iterable[Batch] | None = None) -> Metric:
+    def _updated(self, batches: Iterable[Batch] | None = None) -> Metric[Any]:
         metric = self.factory()
         for batch in self.batches if batches is None else batches:
             metric.update(*batch)
         return metric
 
-    def _parts(self) -> list[Metric]:
+    def _parts(self) -> list[Metric[Any]]:
         return [self._updated([batch]) for batch in self.batches]
 
     @property
@@ -371,7 +371,7 @@ def _is_nan(value: Any) -> bool:
 
 def _evaluate_share(
     rank: int,
-    factory: Callable[[], Metric],
+    factory: Callable[[], Metric[Any]],
     batches: Sequence[Batch],
     ranks: int,
     folder: str,

@@ -35,7 +35,7 @@ def check_state_folder(args: argparse.Namespace) -> None:
         raise InputError("the folder does not exist", where=f"--save-state {args.save_state}")
 
 
-def keep_state(args: argparse.Namespace, metric: Metric) -> None:
+def keep_state(args: argparse.Namespace, metric: Metric[Any]) -> None:
     """Write the state of a metric where ``--save-state`` says, if it does."""
     if args.save_state is not None:
         metric.save_state(args.save_state)
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
     """Merge, compute, and show."""
     check_json_folder(args.json)
     check_state_folder(args)
-    metric = Metric.from_states(*args.states)
+    metric: Metric[Any] = Metric.from_states(*args.states)
     result = metric.compute()
     keep_state(args, metric)
     results = list(result.values()) if isinstance(result, Mapping) else [result]

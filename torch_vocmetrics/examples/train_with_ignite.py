@@ -19,7 +19,7 @@ from .loaders import Batch, LossModel, on_device, scene_loader
 from .scenes import CLASS_NAMES, make_scenes
 
 
-def attach(metric: Metric, engine: Engine, prefix: str = "") -> None:
+def attach(metric: Metric[Any], engine: Engine, prefix: str = "") -> None:
     """Reset, update and compute a metric with an engine whose output is (predictions, targets)."""
 
     def finish(engine: Engine) -> None:

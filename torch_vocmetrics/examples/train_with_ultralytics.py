@@ -26,7 +26,7 @@ from .scenes import CLASS_NAMES, SIZE, Scene, make_scenes
 class MetricCallback:
     """Updates a metric while a trainer validates; ``add_to`` a model before ``train``."""
 
-    def __init__(self, metric: Metric) -> None:
+    def __init__(self, metric: Metric[Any]) -> None:
         self.metric = metric
         self.history: list[dict[str, float]] = []
 

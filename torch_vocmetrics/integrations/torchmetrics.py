@@ -61,7 +61,9 @@ class TorchMetricsAdapter(torchmetrics.Metric):
     _forward_cache: Any
     _cache: Any
 
-    def __init__(self, metric: Metric, value: str | None = "headline", **settings: Any) -> None:
+    def __init__(
+        self, metric: Metric[Any], value: str | None = "headline", **settings: Any
+    ) -> None:
         super().__init__(**settings)
         self.metric = metric
         self._empty = copy.deepcopy(metric).reset()
@@ -170,16 +172,16 @@ class TorchMetricsAdapter(torchmetrics.Metric):
             self.metric.to(self.device)
         return self
 
-    def _result_of(self, metric: Metric, *, sync: bool) -> Any:
+    def _result_of(self, metric: Metric[Any], *, sync: bool) -> Any:
         group = {"group": self._group} if sync and self._group is not None else {}
         return metric.compute(sync=sync, **group)
 
-    def _blank(self) -> Metric:
+    def _blank(self) -> Metric[Any]:
         """A copy of the metric before its first update."""
         return copy.deepcopy(self._empty)
 
     @staticmethod
-    def _add_to(metric: Metric, predictions: Any, targets: Any, image_ids: Any = None) -> None:
+    def _add_to(metric: Metric[Any], predictions: Any, targets: Any, image_ids: Any = None) -> None:
         ids = {} if image_ids is None else {"image_ids": image_ids}
         metric.update(predictions, targets, **ids)
 

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,7 +22,11 @@ from ..states.plain import num_images, order_of_arrival
 STATE_SCHEMA = 1
 
 
-class Metric(ABC):
+R_co = TypeVar("R_co", covariant=True)
+"""What a metric computes."""
+
+
+class Metric(ABC, Generic[R_co]):
     """A plain object that accumulates batches; ``copy.deepcopy`` and ``pickle`` copy it.
 
     Methods are not wrapped, nothing is cached and there is no ``forward``. A failed ``update``
@@ -30,7 +34,7 @@ class Metric(ABC):
     """
 
     class_names: tuple[str, ...]
-    _kinds: ClassVar[dict[str, type[Metric]]] = {}
+    _kinds: ClassVar[dict[str, type[Metric[Any]]]] = {}
     _device: torch.device | None
     _updated: bool
 
@@ -42,8 +46,7 @@ class Metric(ABC):
     def update(self, predictions: Any, targets: Any) -> Self:
         """Add a batch and return the metric."""
 
-    @abstractmethod
-    def compute(self, *, sync: bool = True, group: Group = None, dst: int | None = None) -> Any:
+    def compute(self, *, sync: bool = True, group: Group = None, dst: int | None = None) -> R_co:
         """A collective in a process group: the result over everything since ``reset``.
 
         All ranks of the group must call it, also those that have seen nothing, and all get the same
@@ -65,6 +68,8 @@ class Metric(ABC):
             StateError: if ranks differ in protocol, classes or version, or one is lost; if an image
                 came twice with different ground truth. Unless a rank is lost, all raise the same.
         """
+        result: R_co = self._compute(sync, group, dst)
+        return result
 
     def reset(self) -> Self:
         """Forget everything, device included."""
@@ -229,7 +234,7 @@ class Metric(ABC):
         """The state without repeated images; copies are checked and warned of."""
 
     @abstractmethod
-    def _result(self, distinct: Any) -> Any:
+    def _result(self, distinct: Any) -> R_co:
         """The result of what :meth:`_distinct` gave."""
 
     @abstractmethod

@@ -15,7 +15,6 @@ from typing import Any, Self
 
 import torch
 
-from ..distributed import Group
 from ..errors import InputError
 from ..protocols import ClassificationProtocol, load_protocol
 from ..results import ClassificationResult
@@ -25,7 +24,7 @@ from .base import Metric
 from .recorded import class_names_of
 
 
-class ClassificationAP(Metric):
+class ClassificationAP(Metric[ClassificationResult]):
     """Average precision of image or action classification, over any number of batches.
 
     Args:
@@ -102,24 +101,6 @@ class ClassificationAP(Metric):
             self._device = values.device
             self._parts.append(ScoreTable(ids, values, truth))
         return self
-
-    def compute(
-        self, *, sync: bool = True, group: Group = None, dst: int | None = None
-    ) -> ClassificationResult:
-        """A collective in a process group: the result over everything since ``reset``.
-
-        Args:
-            sync: False for this rank's own images.
-            group: the process group; None for the default one.
-            dst: the rank that gets the result, the others get None; None for all ranks.
-
-        Raises:
-            StateError: if ranks differ in protocol, classes or version, or one is lost; if an image
-                came twice with different targets.
-            InputError: if targets on a device broke the rules; until ``reset``.
-        """
-        result: ClassificationResult = self._compute(sync, group, dst)
-        return result
 
     def _distinct(self) -> ScoreTable:
         return self._table().without_repeats()

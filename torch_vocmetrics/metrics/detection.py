@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar, cast, overload
+from typing import Any, Generic, Self, cast, overload
 
-from ..distributed import Group
 from ..errors import InputError
 from ..matching.lanes import Lanes
 from ..protocols import DetectionProtocol, load_protocol
@@ -23,20 +22,19 @@ from ..ranking import rankings
 from ..results import DetectionResult
 from ..summaries.detection import detection_result
 from ..tables.records import MatchRecords
+from .base import R_co
 from .recorded import RecordMetric
 
 ProtocolLike = str | Path | DetectionProtocol
 
 
-R_co = TypeVar("R_co", covariant=True)
-
-
-class DetectionAP(RecordMetric, Generic[R_co]):
+class DetectionAP(RecordMetric[R_co], Generic[R_co]):
     """Average precision of detections, over any number of batches.
 
     Args:
         protocol: ``"voc2007"``, ``"coco2017"``, the path of a protocol file, a
-            :class:`DetectionProtocol`, or a list of these, which are then evaluated side by side.
+            :class:`DetectionProtocol`, or a list of these, which are then evaluated side by side:
+            ``compute`` gives a dict of results by protocol name.
         num_classes, class_names: how many classes there are, or their names.
         label_ids: the value that stands for each class in ``labels``; default 0 .. K-1.
         box_format: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``, of predictions and targets.
@@ -107,30 +105,12 @@ class DetectionAP(RecordMetric, Generic[R_co]):
         if not names or len(set(names)) < len(names):
             raise InputError("must be one protocol or several of distinct names", got=names)
 
-    def compute(self, *, sync: bool = True, group: Group = None, dst: int | None = None) -> R_co:
-        """A collective in a process group: the result over everything since ``reset``.
-
-        Args:
-            sync: False for this rank's own images.
-            group: the process group; None for the default one.
-            dst: the rank that gets the result, the others get None; None for all ranks.
-
-        Returns:
-            The result, or for several protocols a dict of results by protocol name.
-
-        Raises:
-            StateError: if ranks differ in protocol, classes or version, or one is lost; if an image
-                came twice with different ground truth.
-            InputError: if values on a device broke the rules; until ``reset``.
-        """
-        return cast(R_co, self._compute(sync, group, dst))
-
-    def _result(self, distinct: Sequence[MatchRecords]) -> Any:
+    def _result(self, distinct: Sequence[MatchRecords]) -> R_co:
         results = {}
         for protocol, records in zip(self.protocols, distinct, strict=True):
             ranked = rankings(records, Lanes.of(protocol), len(self.class_names))
             results[protocol.name] = detection_result(protocol, ranked, self.class_names)
-        return results[self.protocols[0].name] if self._single else results
+        return cast(R_co, results[self.protocols[0].name] if self._single else results)
 
     @classmethod
     def _of(cls, protocols: Sequence[Any], class_names: Sequence[str]) -> Self:

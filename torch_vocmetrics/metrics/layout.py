@@ -20,7 +20,6 @@ from typing import Any, Self, cast
 
 import torch
 
-from ..distributed import Group
 from ..errors import InputError
 from ..inputs.images import read_image_ids
 from ..inputs.layouts import LayoutBatch, LayoutRows, layout_fault, pack_layouts
@@ -37,7 +36,7 @@ from .recorded import CHUNK_ROWS, RecordMetric
 _LANE = Lanes(1, 1)
 
 
-class LayoutAP(RecordMetric):
+class LayoutAP(RecordMetric[LayoutResult]):
     """Average precision of person layouts, over any number of batches.
 
     Args:
@@ -112,24 +111,6 @@ class LayoutAP(RecordMetric):
         if self._pending_rows >= CHUNK_ROWS:
             self._flush()
         return self
-
-    def compute(
-        self, *, sync: bool = True, group: Group = None, dst: int | None = None
-    ) -> LayoutResult:
-        """A collective in a process group: the result over everything since ``reset``.
-
-        Args:
-            sync: False for this rank's own images.
-            group: the process group; None for the default one.
-            dst: the rank that gets the result, the others get None; None for all ranks.
-
-        Raises:
-            StateError: if ranks differ in protocol or version, or one is lost; if an image came
-                twice with different persons.
-            InputError: if values on a device broke the rules; until ``reset``.
-        """
-        result: LayoutResult = self._compute(sync, group, dst)
-        return result
 
     def _result(self, distinct: Sequence[MatchRecords]) -> LayoutResult:
         (records,) = distinct

@@ -18,7 +18,6 @@ from typing import Any, Self
 
 from torch import Tensor
 
-from ..distributed import Group
 from ..errors import InputError
 from ..inputs.images import Batch
 from ..inputs.packing import Rows
@@ -31,7 +30,7 @@ from ..tables.records import Ids, MatchRecords
 from .recorded import RecordMetric
 
 
-class LogAverageMissRate(RecordMetric):
+class LogAverageMissRate(RecordMetric[MissRateResult]):
     """Log-average miss rate of one class, over any number of batches.
 
     Args:
@@ -96,27 +95,6 @@ class LogAverageMissRate(RecordMetric):
             InputError: naming image, key and remedy; the state is then as it was.
         """
         return super().update(predictions, targets)
-
-    def compute(
-        self, *, sync: bool = True, group: Group = None, dst: int | None = None
-    ) -> MissRateResult:
-        """A collective in a process group: the result over everything since ``reset``.
-
-        Args:
-            sync: False for this rank's own images.
-            group: the process group; None for the default one.
-            dst: the rank that gets the result, the others get None; None for all ranks.
-
-        Returns:
-            The result; :class:`CrowdMissRateResult` under CrowdHuman's protocol.
-
-        Raises:
-            StateError: if ranks differ in protocol, class or version, or one is lost; if an image
-                came twice with different ground truth.
-            InputError: if values on a device broke the rules; until ``reset``.
-        """
-        result: MissRateResult = self._compute(sync, group, dst)
-        return result
 
     def _result(self, distinct: Sequence[MatchRecords]) -> MissRateResult:
         return miss_rate_result(self.protocol, distinct[0])

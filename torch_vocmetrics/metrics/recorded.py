@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, Self
+from typing import Any, Generic, Self
 
 import torch
 from torch import Tensor
@@ -30,7 +30,7 @@ from ..ragged import BOX_FORMATS, Detections, GroundTruths
 from ..ranking import distinct_images
 from ..tables.records import OPTIONAL, TENSORS, Ids, MatchRecords
 from ..transfer import to_device
-from .base import Metric
+from .base import Metric, R_co
 
 CHUNK_ROWS = 2**16
 CHUNK_PAIRS = 2**22
@@ -40,7 +40,7 @@ CHUNK_MASK_BYTES = 2**25
 RecordProtocol = DetectionProtocol | MissRateProtocol
 
 
-class RecordMetric(Metric):
+class RecordMetric(Metric[R_co], Generic[R_co]):
     """Shell around match records: ``update`` packs, a full chunk is matched, boxes are dropped.
 
     Subclasses give the protocols and turn records into results.

@@ -9,7 +9,6 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ..distributed import Group
 from ..errors import InputError
 from ..inputs.label_maps import LabelRules, count, explain, read_maps
 from ..protocols import SegmentationProtocol, load_dataset, load_protocol
@@ -23,7 +22,7 @@ CHUNK_CELLS = 2**22
 """Dense counts become sparse when so many cells are open: 32 MiB."""
 
 
-class MeanIoU(Metric):
+class MeanIoU(Metric[SegmentationResult]):
     """Pixel counts of label maps over any number of batches, and the measures made of them.
 
     Counts are summed over the data set before anything is divided: a mean over images is another
@@ -128,24 +127,6 @@ class MeanIoU(Metric):
         if sum(part.numel() for part in self._dense) >= CHUNK_CELLS:
             self._flush()
         return self
-
-    def compute(
-        self, *, sync: bool = True, group: Group = None, dst: int | None = None
-    ) -> SegmentationResult:
-        """A collective in a process group: the result over everything since ``reset``.
-
-        Args:
-            sync: False for this rank's own images.
-            group: the process group; None for the default one.
-            dst: the rank that gets the result, the others get None; None for all ranks.
-
-        Raises:
-            StateError: if ranks differ in protocol, classes or version, or one is lost; if an image
-                came twice with different ground truth.
-            InputError: if labels on a device broke the rules; until ``reset``.
-        """
-        result: SegmentationResult = self._compute(sync, group, dst)
-        return result
 
     def _distinct(self) -> PixelCounts:
         return self._counts().without_repeats(len(self.class_names) + 1)
