@@ -133,7 +133,8 @@ def update_waits_for_nothing(setting: Setting) -> dict[str, Any]:
         guard_works(setting.device)
         for name, batches in inputs.items():
             metric = fed(batches)
-            flushed = len(metric._parts[0])  # no public name says how often it flushed
+            held = metric._records[0]  # no public name says how often it flushed
+            flushed = len(held.image_ids) if held.num_images else 0
             found[name] = {"updates": len(batches), "flushes": flushed}
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -119,15 +119,14 @@ def flush(batches: Any, device: torch.device, repeats: int) -> dict[str, Any]:
     pending: list[Any] = []
     for predictions, targets in batches:
         metric.update(predictions, targets)
-        if metric._parts[0]:  # that batch has filled the chunk
+        if metric._records[0].num_images:  # that batch has filled the chunk
             break
         pending = list(metric._pending)
 
     def work() -> None:
+        metric.reset()
         metric._pending = list(pending)
         metric._flush()
-        metric._parts = [[]]
-        metric._suspects.clear()
 
     rows = sum(len(batch.detections.scores) for batch in pending)
     return timed(work, device, repeats) | {"detections": rows}

@@ -138,12 +138,18 @@ def outcomes_by_metric(
     found, counts = [], []
     for s in range(len(protocol.subsets)):
         rows: list[list[int]] = [[] for _ in range(records.num_images)]
-        for image, positive, ignored in zip(
-            records.image.tolist(),
-            (records.true_positive[:, 0] >> s & 1).tolist(),
-            (records.ignored[:, 0] >> s & 1).tolist(),
-            strict=True,
-        ):
+        outcomes = {
+            row: (positive[0] >> s & 1, ignored[0] >> s & 1)
+            for row, positive, ignored in zip(
+                records.claimant.tolist(),
+                records.true_positive.tolist(),
+                records.ignored.tolist(),
+                strict=True,
+            )
+        }
+        for row, image in enumerate(records.image.tolist()):
+            beyond = int(records.out_of_range[row, s // 8]) >> s % 8 & 1
+            positive, ignored = outcomes.get(row, (0, beyond))
             if not ignored:
                 rows[image].append(positive)
         counted = [0] * records.num_images

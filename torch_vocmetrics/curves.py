@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .matching.lanes import column, columns
+from .lanes import columns, in_area
 from .protocols import DetectionProtocol
 from .ranking import Ranking
 
@@ -30,9 +30,8 @@ def cumulative_counts(ranking: Ranking, area: int = 0) -> CumulativeCounts:
     lanes = ranking.lanes
     columns = []
     for threshold in range(lanes.num_thresholds):
-        place = lanes.place(area, threshold)
-        positive = column(ranking.true_positive, place)
-        negative = ~(positive | column(ranking.ignored, place))
+        positive, ignored = ranking.outcomes(area, threshold)
+        negative = ~(positive | ignored)
         columns.append(torch.stack([_sums(positive, ranking), _sums(negative, ranking)]))
     counts = torch.stack(columns, dim=1).cpu().numpy()
     return CumulativeCounts(counts[0], counts[1])
@@ -152,8 +151,8 @@ def interpolate(
 class _Outcomes(NamedTuple):
     """What the rows of a ranking are in an area range.
 
-    Most rows are ignored at all thresholds or at none; the U others, and those that are a true
-    positive at any, are looked at threshold by threshold.
+    Most rows are ignored at all thresholds or at none; the U claimants that are not, and those that
+    are a true positive at any, are looked at threshold by threshold.
 
     Attributes:
         active: [N] whether a row is not ignored at all thresholds.
@@ -175,18 +174,21 @@ class _Outcomes(NamedTuple):
         places = [lanes.place(area, threshold) for threshold in range(lanes.num_thresholds)]
         mask = torch.tensor(lanes.area_bits(area), device=starts.device)
         ignored = ranking.ignored & mask
-        active = (ignored != mask).any(dim=1)
-        partly = (ignored != 0).any(dim=1) & active
+        somewhere = (ignored != mask).any(dim=1)
+        active = ~in_area(ranking.out_of_range, area)
+        active[ranking.claimant] = somewhere
+        partly = (ignored != 0).any(dim=1) & somewhere
         positive = (ranking.true_positive & mask != 0).any(dim=1)
-        rows = (positive | partly).nonzero().squeeze(1)
-        off = columns(ignored.index_select(0, rows), places)
+        claims = (positive | partly).nonzero().squeeze(1)
+        rows = ranking.claimant.index_select(0, claims)
+        off = columns(ignored.index_select(0, claims), places)
         return cls(
             active,
             rows,
             torch.searchsorted(starts[1:], rows, right=True),
             torch.searchsorted(rows, starts),
-            columns(ranking.true_positive.index_select(0, rows), places),
-            off & active.index_select(0, rows),
+            columns(ranking.true_positive.index_select(0, claims), places),
+            off & somewhere.index_select(0, claims),
         )
 
 

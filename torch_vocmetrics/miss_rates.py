@@ -14,7 +14,6 @@ from torch import Tensor
 
 from .averages import running_sum
 from .curves import Floats
-from .matching.lanes import column
 from .protocols import MissRateProtocol
 from .ranking import Ranking
 from .results import reading_place
@@ -43,10 +42,9 @@ def fppi_curve(
 
     Source: bbGt.m compRoc; compCurve of dbEval.m 3.0.0 divides by max(eps, positives).
     """
-    place = ranking.lanes.place(subset, 0)
-    rows = (~column(ranking.ignored, place)).nonzero().squeeze(1)
-    positive = column(ranking.true_positive.index_select(0, rows), place).cpu().numpy()
-    tp = np.cumsum(positive, dtype=np.int64)
+    positive, ignored = ranking.outcomes(subset, 0)
+    rows = (~ignored).nonzero().squeeze(1)
+    tp = np.cumsum(positive.index_select(0, rows).cpu().numpy(), dtype=np.int64)
     seen = np.arange(1, tp.size + 1, dtype=np.int64)
     positives = max(float(ranking.num_positives[subset, 0]), protocol.positives_floor)
     with np.errstate(divide="ignore", invalid="ignore"):

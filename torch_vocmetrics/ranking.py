@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .matching.lanes import Lanes, column
+from .lanes import Lanes, column, in_area
 from .ops.ordering import rank_in_group, rank_order
 from .tables.records import MatchRecords
 from .tables.repeats import repeats, unequal_truth, warn_of_repeats
@@ -29,8 +29,10 @@ class Ranking:
         num_images: images evaluated.
         class_starts: [K + 1] int64, rows class_starts[k] .. class_starts[k + 1] are of class k.
         scores: [N].
-        true_positive, ignored: [N, words] int64 lanes.
         rank: [N] int64, place among the detections of its image and class.
+        out_of_range: [N, bytes] uint8, area ranges in which those that claim nothing are ignored.
+        claimant: [H] int64, rising rows that claim an object.
+        true_positive, ignored: [H, words] int64, all of their lanes.
         num_positives: [A, K] int64, objects that count, by area range.
     """
 
@@ -38,9 +40,11 @@ class Ranking:
     num_images: int
     class_starts: Tensor
     scores: Tensor
+    rank: Tensor
+    out_of_range: Tensor
+    claimant: Tensor
     true_positive: Tensor
     ignored: Tensor
-    rank: Tensor
     num_positives: Tensor
 
     @property
@@ -48,7 +52,17 @@ class Ranking:
         """K."""
         return self.class_starts.shape[0] - 1
 
+    def outcomes(self, area: int, threshold: int) -> tuple[Tensor, Tensor]:
+        """Whether rows are true positives, and whether they are ignored, [N] bool each."""
+        place = self.lanes.place(area, threshold)
+        positive = torch.zeros_like(self.rank, dtype=torch.bool)
+        positive[self.claimant] = column(self.true_positive, place)
+        ignored = in_area(self.out_of_range, area)
+        ignored[self.claimant] = column(self.ignored, place)
+        return positive, ignored
 
+
+NO_CLAIM = -1
 BLOCK_ROWS = 2**17
 """Detections that are ranked at a time, so that ranking needs little memory beside the records."""
 
@@ -62,31 +76,20 @@ def rank(
         records, lanes, num_classes: what is ranked.
         by_score: False ranks by what else breaks ties of score: ``order``, or image and place.
     """
-    num_positives = _num_positives(records, lanes, num_classes)
-    return _rank_classes(
-        records,
-        lanes,
-        None,
-        _positions_out_of_order(records),
-        range(num_classes),
-        num_positives,
-        by_score,
-    )
+    return _Ranker(records, lanes, num_classes).ranked(None, range(num_classes), by_score=by_score)
 
 
 def rankings(records: MatchRecords, lanes: Lanes, num_classes: int) -> Iterator[Ranking]:
     """:func:`rank` in blocks of whole classes, from the first class to the last."""
-    num_positives = _num_positives(records, lanes, num_classes)
-    positions = _positions_out_of_order(records)
-    count = torch.zeros(num_classes, dtype=torch.int64, device=records.label.device)
+    ranker = _Ranker(records, lanes, num_classes)
+    count = torch.zeros(num_classes, dtype=torch.int64, device=records.device)
     count = count.index_add(0, records.label, torch.ones_like(records.label, dtype=torch.int64))
     for classes in _blocks(count.tolist()):
         rows = None
         if len(classes) < num_classes:
             inside = (records.label >= classes.start) & (records.label < classes.stop)
             rows = inside.nonzero().squeeze(1)
-        part = num_positives[:, classes.start : classes.stop]
-        yield _rank_classes(records, lanes, rows, positions, classes, part, by_score=True)
+        yield ranker.ranked(rows, classes)
 
 
 def _blocks(rows_of_class: list[int]) -> Iterator[range]:
@@ -100,41 +103,50 @@ def _blocks(rows_of_class: list[int]) -> Iterator[range]:
     yield range(start, len(rows_of_class))
 
 
-def _rank_classes(
-    records: MatchRecords,
-    lanes: Lanes,
-    rows: Tensor | None,
-    positions: Tensor | None,
-    classes: range,
-    num_positives: Tensor,
-    by_score: bool,
-) -> Ranking:
-    """Rank the detections at ``rows`` (None: all), which are those of the classes."""
+class _Ranker:
+    """What all blocks of classes have in common."""
 
-    def chosen_rows(column: Tensor) -> Tensor:
-        return column if rows is None else column.index_select(0, rows)
+    def __init__(self, records: MatchRecords, lanes: Lanes, num_classes: int) -> None:
+        self._records, self._lanes = records, lanes
+        self._positions = _positions_out_of_order(records)
+        self._num_positives = _num_positives(records, lanes, num_classes)
+        claims = torch.arange(records.claimant.shape[0], dtype=torch.int32, device=records.device)
+        self._claim = torch.full_like(records.label, NO_CLAIM)
+        self._claim[records.claimant] = claims
 
-    image, label = chosen_rows(records.image).long(), chosen_rows(records.label).long()
-    label = label - classes.start
-    in_image = rank_in_group(image * len(classes) + label)
-    score = chosen_rows(records.score if by_score else torch.zeros_like(records.score))
-    # Stable sorts keep the rows of an image in the order of their places.
-    order = None if records.order is None else chosen_rows(records.order)
-    position = None if positions is None else positions.index_select(0, image)
-    ranked = rank_order(label, score, (order, position), len(classes))
-    ends = torch.zeros(len(classes) + 1, dtype=torch.int64, device=label.device)
-    ends = ends.index_add(0, label + 1, torch.ones_like(label)).cumsum(0)
-    place = ranked if rows is None else rows.index_select(0, ranked)
-    return Ranking(
-        lanes,
-        records.num_images,
-        ends,
-        records.score.index_select(0, place),
-        records.true_positive.index_select(0, place),
-        records.ignored.index_select(0, place),
-        in_image.index_select(0, ranked),
-        num_positives,
-    )
+    def ranked(self, rows: Tensor | None, classes: range, *, by_score: bool = True) -> Ranking:
+        """Rank the detections at ``rows`` (None: all), which are those of the classes."""
+        records = self._records
+
+        def chosen(column: Tensor) -> Tensor:
+            return column if rows is None else column.index_select(0, rows)
+
+        image, label = chosen(records.image).long(), chosen(records.label).long()
+        label = label - classes.start
+        in_image = rank_in_group(image * len(classes) + label)
+        score = chosen(records.score if by_score else torch.zeros_like(records.score))
+        # Stable sorts keep the rows of an image in the order of their places.
+        order = None if records.order is None else chosen(records.order)
+        position = None if self._positions is None else self._positions.index_select(0, image)
+        ranked = rank_order(label, score, (order, position), len(classes))
+        ends = torch.zeros(len(classes) + 1, dtype=torch.int64, device=label.device)
+        ends = ends.index_add(0, label + 1, torch.ones_like(label)).cumsum(0)
+        place = ranked if rows is None else rows.index_select(0, ranked)
+        claim = self._claim.index_select(0, place)
+        claimant = (claim != NO_CLAIM).nonzero().squeeze(1)
+        claim = claim.index_select(0, claimant)
+        return Ranking(
+            self._lanes,
+            records.num_images,
+            ends,
+            records.score.index_select(0, place),
+            in_image.index_select(0, ranked),
+            records.out_of_range.index_select(0, place),
+            claimant,
+            records.true_positive.index_select(0, claim),
+            records.ignored.index_select(0, claim),
+            self._num_positives[:, classes.start : classes.stop],
+        )
 
 
 def image_positions(records: MatchRecords) -> Tensor:
@@ -177,13 +189,25 @@ def distinct_images(records: MatchRecords) -> Tensor | None:
     copies = repeats(ids)
     if ids is None or not copies:
         return None
-    objects = _Rows(records, "ground_truth_image", ("label", "area", "counted"), "ground_truth_")
-    detections = _Rows(records, "image", ("label", "score", "true_positive", "ignored"), "")
+    images = records.num_images
+    objects = _Rows(
+        images,
+        records.ground_truth_image,
+        (records.ground_truth_label, records.ground_truth_area, records.ground_truth_counted),
+    )
+    detections = _Rows(images, records.image, (records.label, records.score, records.out_of_range))
+    claimant, image = records.claimant, records.image.long()
+    starts = torch.searchsorted(image, image.index_select(0, claimant))
+    claims = _Rows(
+        images,
+        records.image.index_select(0, claimant),
+        (claimant - starts, records.true_positive, records.ignored),
+    )
     differing = 0
     for row, original in copies:
         if not objects.equal(row, original):
             raise unequal_truth(ids[row])
-        differing += not detections.equal(row, original)
+        differing += not all(rows.equal(row, original) for rows in (detections, claims))
     warn_of_repeats(len(copies), differing, "detections")
     dropped = {row for row, _ in copies}
     keep = [row not in dropped for row in range(len(ids))]
@@ -193,14 +217,11 @@ def distinct_images(records: MatchRecords) -> Tensor | None:
 class _Rows:
     """Compares the rows of two images of one table, on the CPU."""
 
-    def __init__(
-        self, records: MatchRecords, image: str, columns: tuple[str, ...], prefix: str
-    ) -> None:
-        owner = getattr(records, image).cpu().long()
-        count = torch.bincount(owner, minlength=records.num_images)
+    def __init__(self, num_images: int, image: Tensor, columns: tuple[Tensor, ...]) -> None:
+        count = torch.bincount(image.cpu().long(), minlength=num_images)
         self._ends = torch.cumsum(count, dim=0).tolist()
         self._counts = count.tolist()
-        self._columns = [getattr(records, prefix + name).cpu() for name in columns]
+        self._columns = [column.cpu() for column in columns]
 
     def equal(self, first: int, second: int) -> bool:
         """Whether the two images have the same rows."""

@@ -278,7 +278,7 @@ def test_a_flush_waits_for_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
         found, true = scenes()
         metric = new().update(on(found, "cuda"), true)
         assert not metric._pending
-        records = metric._parts[1][0]
+        records = metric._records[1].whole()
         assert records.true_positive.device.type == records.score.device.type == "cuda"
         assert records.true_positive.shape == (24, 1)
         assert len(metric._suspects) == 1

@@ -8,8 +8,16 @@ import pytest
 import torch
 
 from torch_vocmetrics import DetectionAP, load_protocol
+from torch_vocmetrics.lanes import (
+    BITS,
+    Lanes,
+    column,
+    in_area,
+    inside_areas,
+    lanes_of_areas,
+    packed_areas,
+)
 from torch_vocmetrics.matching import greedy
-from torch_vocmetrics.matching.lanes import BITS, Lanes, column, in_range_bits
 from torch_vocmetrics.matching.pairs import candidate_pairs
 from torch_vocmetrics.ops.boxes import (
     box_columns,
@@ -142,14 +150,28 @@ def test_lanes_place_and_mask() -> None:
     assert [bool(column(bits, place)) for place in places].index(True) == 67
 
 
-def test_range_bits_are_closed() -> None:
+def test_area_ranges_are_closed() -> None:
     coco = load_protocol("detection/coco2017")
-    lanes = Lanes.of(coco)
     area = torch.tensor([1024.0, 1025.0], dtype=torch.float64)
-    held = in_range_bits(area, coco, lanes)
-    places = [lanes.place(number, 0) for number in range(4)]
-    of_areas = [[bool(column(row[None], place)) for place in places] for row in held]
-    assert of_areas == [[True, True, True, False], [True, False, True, False]]
+    assert torch.stack(inside_areas(area, coco), dim=1).tolist() == [
+        [True, True, True, False],
+        [True, False, True, False],
+    ]
+
+
+@pytest.mark.parametrize(("areas", "thresholds"), [(4, 10), (4, 17), (1, 1), (9, 1), (18, 4)])
+def test_area_ranges_stand_for_all_of_their_lanes(areas: int, thresholds: int) -> None:
+    lanes, rng = Lanes(areas, thresholds), torch.Generator().manual_seed(0)
+    held = torch.randint(0, 2, (areas, 50), generator=rng, dtype=torch.bool)
+    packed = packed_areas(list(held))
+    assert packed.shape == (50, lanes.area_bytes)
+    bits = lanes_of_areas(packed, lanes)
+    for area in range(areas):
+        assert torch.equal(in_area(packed, area), held[area])
+        for threshold in range(thresholds):
+            assert torch.equal(column(bits, lanes.place(area, threshold)), held[area])
+    beyond = torch.tensor(lanes.every())
+    assert not (bits & ~beyond).any()
 
 
 @pytest.mark.parametrize(("comparison", "passed"), [(">=", [1, 3, 9, 10]), (">", [0, 2, 8, 10])])

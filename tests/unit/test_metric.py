@@ -14,7 +14,9 @@ import pytest
 import torch
 
 from torch_vocmetrics import DetectionAP, StateError, VocMetricsWarning, load_protocol
+from torch_vocmetrics.lanes import Lanes
 from torch_vocmetrics.metrics import base, recorded
+from torch_vocmetrics.tables.records import CLAIM_COLUMNS, DETECTION_COLUMNS, MatchRecords
 
 PROTOCOLS = ["voc2007", "voc2012", "coco2017"]
 
@@ -201,7 +203,7 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         for seed in range(40):
             metric.update(*batch([seed]))
         assert bits(metric) == wanted
-    assert len(metric._parts[0]) == 1, "compute leaves one table"
+    assert len(metric._records[0].image_ids) == 1, "compute leaves one table"
 
 
 def test_full_chunks_are_matched_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +212,7 @@ def test_full_chunks_are_matched_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     for seed in range(40):
         metric.update(*batch([seed]))
         assert metric._pending_rows < 20 + 24
-    assert len(metric._parts[0]) > 5
+    assert len(metric._records[0].image_ids) > 5
 
 
 def test_repeated_images_are_dropped_with_a_warning() -> None:
@@ -284,15 +286,47 @@ def test_one_rank_alone_needs_no_collective(monkeypatch: pytest.MonkeyPatch) -> 
         metric.compute()
 
 
-def test_records_are_32_bytes_a_detection() -> None:
+def test_records_are_13_bytes_a_detection_and_24_more_a_claim() -> None:
     metric = DetectionAP("coco2017", num_classes=2).update(*batch(range(30)))
     records = metric._state()[0]
-    columns = ("image", "index", "label", "score", "true_positive", "ignored")
-    size = sum(
-        getattr(records, name).element_size() * getattr(records, name)[0].numel()
-        for name in columns
+
+    def size(names: tuple[str, ...]) -> int:
+        columns = [getattr(records, name) for name in names]
+        return sum(column.element_size() * column[0].numel() for column in columns)
+
+    assert size(DETECTION_COLUMNS) == 13
+    assert size(CLAIM_COLUMNS) == 24
+    assert 0 < records.claimant.shape[0] < records.num_detections
+
+
+def test_compact_keeps_outcomes_and_no_more() -> None:
+    """By hand: rows 0 and 3 claim, 1 follows from its area, 2 is absent, 4 differs from its area."""
+    lanes = Lanes(2, 2)
+    beyond = torch.tensor([[0], [2], [0], [2], [2]], dtype=torch.uint8)
+    whole = dataclasses.replace(
+        MatchRecords.empty(lanes),
+        image_sizes=torch.full((2, 2), -1, dtype=torch.int32),
+        image=torch.tensor([0, 0, 0, 1, 1], dtype=torch.int32),
+        label=torch.tensor([5, 6, 7, 8, 9], dtype=torch.int32),
+        score=torch.tensor([0.5, 0.6, 0.7, 0.8, 0.9]),
+        out_of_range=beyond,
+        claimant=torch.arange(5),
+        true_positive=torch.tensor([[3], [0], [0], [3], [0]]),
+        ignored=torch.tensor([[0], [12], [-1], [8], [4]]),
     )
-    assert size == 32
+    compact = whole.compact(lanes)
+    assert compact.label.tolist() == [5, 6, 8, 9]
+    assert compact.claimant.tolist() == [0, 2, 3]
+    assert compact.true_positive.flatten().tolist() == [3, 3, 0]
+    assert compact.ignored.flatten().tolist() == [0, 8, 4]
+    assert compact.compact(lanes) is compact
+    turned = compact.in_order(torch.tensor([1, 0]))
+    assert (turned.label.tolist(), turned.image.tolist()) == ([8, 9, 5, 6], [0, 0, 1, 1])
+    assert turned.claimant.tolist() == [0, 1, 2]
+    assert turned.ignored.flatten().tolist() == [8, 4, 0]
+    second = compact.keep_images(torch.tensor([False, True]))
+    assert (second.label.tolist(), second.claimant.tolist()) == ([8, 9], [0, 1])
+    assert second.ignored.flatten().tolist() == [8, 4]
 
 
 def test_equal_order_falls_back_to_the_images_whatever_the_batches() -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..image_masks import areas_of
+from ..lanes import Lanes, has_flag, inside_areas, lanes_of_areas, packed_areas
 from ..ops.boxes import box_columns
 from ..ops.ordering import rank_in_group, rank_order
 from ..protocols import DetectionProtocol
@@ -16,7 +17,6 @@ from ..ragged import Detections, GroundTruths, image_of_row, starts_of_images
 from ..tables.records import Ids, MatchRecords
 from ..transfer import from_host
 from .fused import kernel_takes, match_word
-from .lanes import Lanes, has_flag, in_range_bits
 from .masks import Overlaps, mask_overlaps, match_by_masks
 from .matchable import Matchable, Rules
 
@@ -41,9 +41,10 @@ def match_images(
         image_ids, image_sizes: rows of the image table.
 
     Returns:
-        The records on the same device. Detections beyond the largest of ``max_detections`` are
-        marked as absent (see :meth:`MatchRecords.without_absent`). On CUDA nothing is waited for,
-        unless the kernel cannot be used or masks are compared: then the host matches.
+        The records on the same device, every detection as a claimant; those beyond the largest of
+        ``max_detections`` are marked as absent (see :meth:`MatchRecords.compact`). On CUDA nothing
+        is waited for, unless the kernel cannot be used or masks are compared: then the host
+        matches.
     """
     device = detections.boxes.device
     by_masks, largest = protocol.uses_masks, max(ground_truths.counts, default=0)
@@ -72,9 +73,10 @@ def match_images(
         ground_truth_area=objects.area,
         ground_truth_counted=objects.counted,
         image=ranked.image.to(torch.int32),
-        index=(ranked.row - ranked.starts.index_select(0, ranked.image)).to(torch.int32),
         label=(ranked.group - ranked.image * num_classes).to(torch.int32),
         score=detections.scores.index_select(0, ranked.row),
+        out_of_range=ranked.out_of_range,
+        claimant=torch.arange(ranked.row.shape[0], device=device),
         true_positive=true_positive,
         ignored=ignored,
         order=None if order is None else order.index_select(0, ranked.row),
@@ -106,7 +108,7 @@ def _objects(
     area = torch.where(rows.area.isnan(), own, rows.area)
     ignored = has_flag(rows.flags, protocol.ignored_flags).unsqueeze(1)
     reusable = has_flag(rows.flags, protocol.reusable_flags).unsqueeze(1)
-    counted = torch.where(ignored, 0, in_range_bits(area, protocol, lanes))
+    in_range = lanes_of_areas(packed_areas(inside_areas(area, protocol)), lanes)
     image = image_of_row(rows.counts, device)
     return _Objects(
         image,
@@ -114,8 +116,8 @@ def _objects(
         starts_of_images(rows.counts, device),
         boxes,
         area,
-        counted,
-        torch.where(reusable, 0, -1).expand_as(counted),
+        torch.where(ignored, 0, in_range),
+        torch.where(reusable, 0, -1).expand_as(in_range),
         has_flag(rows.flags, protocol.overlap_of_detection_area_flags),
         max(rows.counts, default=0),
     )
@@ -124,7 +126,8 @@ def _objects(
 class _Ranked(NamedTuple):
     """Detections by image, class and falling score, [N] each; ``boxes`` are [5, N].
 
-    ``row`` is the place in which a detection came, ``starts`` [I + 1] the rows of each image.
+    ``row`` is the place in which a detection came, ``starts`` [I + 1] the rows of each image;
+    ``present`` [N, words] lanes, ``out_of_range`` [N, bytes] area ranges.
     """
 
     row: Tensor
@@ -150,14 +153,19 @@ def _ranked(
     area = columns.area
     if protocol.detection_area == "mask":
         area = areas_of(rows.masks or (), device).index_select(0, row)
-    in_range = in_range_bits(area, protocol, lanes)
-    present = torch.full_like(in_range, -1)
-    if protocol.max_detections:
+    present = torch.full((row.shape[0], lanes.words), -1, device=device)
+    if protocol.max_detections and max(rows.counts, default=0) > protocol.max_detections[-1]:
         beyond = rank_in_group(group) >= protocol.max_detections[-1]
         present = present.masked_fill(beyond.unsqueeze(1), 0)
-    every = from_host(lanes.every(), torch.int64, device)
-    starts = starts_of_images(rows.counts, device)
-    return _Ranked(row, image, group, starts, torch.stack(columns), present, every & ~in_range)
+    return _Ranked(
+        row,
+        image,
+        group,
+        starts_of_images(rows.counts, device),
+        torch.stack(columns),
+        present,
+        packed_areas([~inside for inside in inside_areas(area, protocol)]),
+    )
 
 
 def _mask_overlaps(
@@ -193,12 +201,13 @@ def _match(
     thresholds = from_host(protocol.thresholds, torch.float64, device)
     bits = chain.from_iterable(map(lanes.threshold_bits, range(lanes.num_thresholds)))
     threshold_bits = from_host(list(bits), torch.int64, device).reshape(-1, lanes.words)
+    out_of_range = lanes_of_areas(ranked.out_of_range, lanes)
     words = [
         Matchable(
             ranked.boxes,
             ranked.group,
             ranked.present[:, word].contiguous(),
-            ranked.out_of_range[:, word].contiguous(),
+            out_of_range[:, word].contiguous(),
             ranked.starts,
             objects.boxes,
             objects.group,

@@ -52,15 +52,15 @@ def match_layouts(
         rows = layout = scene.walk
         label = torch.zeros_like(layout)
     device = layouts.boxes.device
-    index = index_in_image(layouts.counts, device)
     order = layouts.order
     return MatchRecords(
         image_ids=image_ids,
         image_sizes=torch.full((len(layouts.counts), 2), -1, dtype=torch.int32, device=device),
         image=scene.image.index_select(0, layout).to(torch.int32),
-        index=index.index_select(0, layout).to(torch.int32),
         label=label.to(torch.int32),
         score=layouts.scores.index_select(0, layout),
+        out_of_range=torch.zeros((layout.shape[0], 1), dtype=torch.uint8, device=device),
+        claimant=torch.arange(layout.shape[0], device=device),
         true_positive=positive.index_select(0, rows).long().unsqueeze(1),
         ignored=ignored.index_select(0, rows).long().unsqueeze(1),
         order=None if order is None else order.index_select(0, layout),

@@ -6,13 +6,13 @@ standard width, and the one in which it is an ignore region.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import chain
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from ..lanes import Lanes, has_flag, lanes_of_areas, packed_areas
 from ..ops.boxes import BoxColumns, intersection_over_area, pair_intersections
 from ..ops.ordering import rank_in_group, rank_order
 from ..protocols import MissRateProtocol, Subset
@@ -21,7 +21,6 @@ from ..tables.records import Ids, MatchRecords
 from ..transfer import from_host
 from .fused import kernel_takes, match_word, pair_overlaps
 from .jaccard import jaccard_counts
-from .lanes import Lanes, has_flag
 from .matchable import Matchable, Rules
 from .pairs import candidate_pairs
 
@@ -61,8 +60,8 @@ def match_pedestrians(
         image_ids, image_sizes: rows of the image table; sizes [I, 2] are height and width.
 
     Returns:
-        The records on the same device. Detections beyond the limit of an image are marked as absent
-        (see :meth:`MatchRecords.without_absent`).
+        The records on the same device, every detection as a claimant; those beyond the limit of an
+        image are marked as absent (see :meth:`MatchRecords.compact`). Subsets are area ranges.
     """
     device, largest = detections.boxes.device, max(ground_truths.counts, default=0)
     if device.type == "cuda" and not kernel_takes(largest):
@@ -92,9 +91,10 @@ def match_pedestrians(
         ground_truth_area=objects.region.area,
         ground_truth_counted=objects.counted,
         image=found.image.to(torch.int32),
-        index=(found.row - found.starts.index_select(0, found.image)).to(torch.int32),
         label=torch.zeros_like(found.image, dtype=torch.int32),
         score=scores,
+        out_of_range=found.unwanted,
+        claimant=torch.arange(found.row.shape[0], device=device),
         true_positive=positive,
         ignored=ignored,
         order=None if order is None else order.index_select(0, found.row),
@@ -116,7 +116,8 @@ def _rules(protocol: MissRateProtocol) -> Rules:
 class _Ranked(NamedTuple):
     """Detections by image and falling score, [N] each; ``starts`` [I + 1] the rows of each image.
 
-    ``row`` is the place in which a detection came; in lanes ``unwanted`` it must match or go.
+    ``row`` is the place in which a detection came. It exists in lanes ``present`` [N, words]; in
+    subsets ``unwanted`` [N, bytes] it must match or go.
     """
 
     row: Tensor
@@ -173,18 +174,18 @@ def _objects(
         found = from_host([int(count > 0) for count in detections.counts], torch.bool, device)
         usable = usable & found.index_select(0, image)
     visibility = _visibility(protocol, rows, own)
-    counted = _lane_bits(
-        protocol,
-        lanes,
-        lambda subset: usable & _counts(subset, protocol, own, visibility, rows.occlusion),
-        own.height,
+    counted = packed_areas(
+        [
+            usable & _counts(subset, protocol, own, visibility, rows.occlusion)
+            for subset in protocol.subsets
+        ]
     )
     return _Objects(
         image,
         starts_of_images(rows.counts, device),
         _standard(own, protocol, "objects").columns,
         _standard(own, protocol, "ignored_objects").columns,
-        counted,
+        lanes_of_areas(counted, lanes),
         flagged,
     )
 
@@ -270,17 +271,6 @@ def _counts(
     return holds
 
 
-def _lane_bits(
-    protocol: MissRateProtocol, lanes: Lanes, holds: Callable[[Subset], Tensor], like: Tensor
-) -> Tensor:
-    """[N, words] int64: the lanes of the subsets for which ``holds`` [N] bool."""
-    words = [torch.zeros_like(like, dtype=torch.int64) for _ in range(lanes.words)]
-    for number, subset in enumerate(protocol.subsets):
-        word, bit = lanes.place(number, 0)
-        words[word] = words[word] | (holds(subset).long() << bit)
-    return torch.stack(words, dim=1)
-
-
 def _in_height_range(subset: Subset, height: Tensor, expansion: float) -> Tensor:
     """[N] bool: detections in [lower / r, upper * r)."""
     lower, upper = subset.height
@@ -290,23 +280,22 @@ def _in_height_range(subset: Subset, height: Tensor, expansion: float) -> Tensor
 def _present(
     protocol: MissRateProtocol, lanes: Lanes, image: Tensor, height: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """[N, words] lanes in which a detection exists, and those in which it must match or go.
+    """Lanes [N, words] in which a detection exists; subsets [N, bytes] in which it must match.
 
     Bits beyond the lanes are set where a detection exists at all: without any it is absent.
     """
-    every = from_host(lanes.every(), torch.int64, height.device)
+    early = protocol.detection_filter == "before_matching"
+    filtered = protocol.detection_filter != "none"
+    kept = [
+        _in_height_range(s, height, s.filter_expansion if early else 1.0)
+        if filtered
+        else torch.ones_like(height, dtype=torch.bool)
+        for s in protocol.subsets
+    ]
+    unwanted = packed_areas([~one for one in kept])
     present = torch.full((height.shape[0], lanes.words), -1, device=height.device)
-    unwanted = torch.zeros_like(present)
-    if protocol.detection_filter != "none":
-        early = protocol.detection_filter == "before_matching"
-        kept = _lane_bits(
-            protocol,
-            lanes,
-            lambda s: _in_height_range(s, height, s.filter_expansion if early else 1.0),
-            height,
-        )
-        present = kept | ~every if early else present
-        unwanted = every & ~kept
+    if early:
+        present &= ~lanes_of_areas(unwanted, lanes)
     if protocol.max_detections:
         beyond = rank_in_group(image) >= protocol.max_detections[0]
         present = present.masked_fill(beyond.unsqueeze(1), 0)
@@ -327,12 +316,13 @@ def _words(
     thresholds = from_host(values, torch.float64, device)
     epsilon = from_host([protocol.overlap_epsilon], torch.float64, device)
     boxes, standard, region = map(torch.stack, (found.boxes, objects.standard, objects.region))
+    unwanted = lanes_of_areas(found.unwanted, lanes)
     return [
         Matchable(
             boxes=boxes,
             group=found.image,
             present=found.present[:, word].contiguous(),
-            out_of_range=found.unwanted[:, word].contiguous(),
+            out_of_range=unwanted[:, word].contiguous(),
             starts=found.starts,
             object_boxes=standard,
             object_group=objects.image,

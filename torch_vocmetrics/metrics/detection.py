@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Generic, Self, cast, overload
 
 from ..errors import InputError
-from ..matching.lanes import Lanes
+from ..lanes import Lanes
 from ..protocols import DetectionProtocol, load_protocol
 from ..ranking import rankings
 from ..results import DetectionResult

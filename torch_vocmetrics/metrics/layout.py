@@ -24,7 +24,7 @@ from ..errors import InputError
 from ..inputs.images import read_image_ids
 from ..inputs.layouts import LayoutBatch, LayoutRows, layout_fault, pack_layouts
 from ..inputs.packing import Rows
-from ..matching.lanes import Lanes
+from ..lanes import Lanes
 from ..matching.layout import match_layouts
 from ..protocols import LayoutProtocol, load_protocol, protocol_title
 from ..ranking import rank
@@ -101,7 +101,7 @@ class LayoutAP(RecordMetric[LayoutResult]):
             if (fault := layout_fault(batch, self.protocol)) is not None:
                 raise fault
             if batch.num_images:
-                self._parts[0].append(self._match_batches([batch]))
+                self._records[0].append(self._match_batches([batch]))
         elif batch.num_images:
             self._pending.append(batch)
             self._pending_rows += batch.layouts.part_labels.shape[0]
@@ -129,14 +129,14 @@ class LayoutAP(RecordMetric[LayoutResult]):
         """Check and match what waits on a device, and drop its boxes; a fault stays."""
         pending: list[Any] = self._pending
         self._pending, self._pending_rows = [], 0
-        images = sum(part.num_images for part in self._parts[0])
+        images = self._records[0].num_images
         for batch in pending:
             self._fault = self._fault or layout_fault(batch, self.protocol, images)
             images += batch.num_images
         for _, group in itertools.groupby(pending, lambda batch: batch.formats):
             if self._fault is None:
                 try:
-                    self._parts[0].append(self._match_batches(list(group)))
+                    self._records[0].append(self._match_batches(list(group)))
                 except InputError as fault:
                     self._fault = fault
 
@@ -148,5 +148,5 @@ class LayoutAP(RecordMetric[LayoutResult]):
         ids = read_image_ids(cast(Any, batches))
         return match_layouts(self.protocol, layouts, persons, ids)
 
-    def _words(self, number: int) -> int:  # noqa: ARG002 - one protocol, one lane
-        return _LANE.words
+    def _lanes(self, number: int) -> Lanes:  # noqa: ARG002 - one protocol, one lane
+        return _LANE

@@ -23,12 +23,12 @@ from ..inputs.images import (
     warn_of_coarse_boxes,
 )
 from ..inputs.packing import Rows
+from ..lanes import Lanes
 from ..matching import match_images
-from ..matching.lanes import Lanes
 from ..protocols import DetectionProtocol, MissRateProtocol
 from ..ragged import BOX_FORMATS, Detections, GroundTruths
 from ..ranking import distinct_images
-from ..tables.records import OPTIONAL, TENSORS, Ids, MatchRecords
+from ..tables.records import OPTIONAL, TENSORS, GrowingRecords, Ids, MatchRecords
 from ..transfer import to_device
 from .base import Metric, R_co
 
@@ -76,7 +76,10 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         self._device: torch.device | None = None
         self._pending: list[Batch] = []
         self._pending_rows = self._pending_pairs = self._pending_mask_bytes = 0
-        self._parts: list[list[MatchRecords]] = [[] for _ in self.protocols]
+        self._records = [
+            GrowingRecords(MatchRecords.empty(self._lanes(number)))
+            for number in range(len(self.protocols))
+        ]
         self._suspects: list[Suspect] = []
         self._coarse: list[Tensor] = []
         self._fault: InputError | None = None
@@ -143,15 +146,9 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         """
         self._flush()
         self._read_device()
-        self._parts = [
-            [
-                MatchRecords.cat(parts).without_absent()
-                if parts
-                else MatchRecords.empty(self._words(number))
-            ]
-            for number, parts in enumerate(self._parts)
-        ]
-        return [parts[0] for parts in self._parts]
+        for number, growing in enumerate(self._records):
+            self._records[number] = GrowingRecords(growing.whole().compact(self._lanes(number)))
+        return [growing.whole() for growing in self._records]
 
     def _distinct(self) -> list[MatchRecords]:
         """Records of distinct images."""
@@ -167,11 +164,11 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         image_ids = None if ids is None else tuple(ids)
         records = [MatchRecords(image_ids=image_ids, **columns) for columns in state["records"]]
         for number, part in enumerate(records):
-            part.check(len(self.class_names), self._words(number))
+            part.check(len(self.class_names), self._lanes(number))
         return records
 
     def _hold(self, tables: Sequence[MatchRecords]) -> None:
-        self._parts = [[part] for part in tables]
+        self._records = [GrowingRecords(part) for part in tables]
 
     def _flush(self) -> None:
         """Match what is pending and drop its boxes."""
@@ -183,9 +180,12 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         detections = Detections.cat([batch.detections for batch in pending])
         ground_truths = GroundTruths.cat([batch.ground_truths for batch in pending])
         ids, sizes = read_image_ids(pending), read_image_sizes(pending)
-        for protocol, parts in zip(self.protocols, self._parts, strict=True):
-            images = (ids, to_device([sizes], detections.boxes.device)[0])
-            parts.append(self._match_chunk(protocol, detections, ground_truths, *images))
+        device = detections.boxes.device
+        for number, growing in enumerate(self._records):
+            images = (ids, to_device([sizes], device)[0])
+            part = self._match_chunk(self.protocols[number], detections, ground_truths, *images)
+            # On a device that would wait; it is done when the records are read.
+            growing.append(part.compact(self._lanes(number)) if device.type == "cpu" else part)
 
     def _match_chunk(
         self,
@@ -207,7 +207,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
 
     def _defer(self, batches: Sequence[Batch]) -> None:
         """Keep what a device has found wrong with values until someone may wait for it."""
-        images = sum(part.num_images for part in self._parts[0])
+        images = self._records[0].num_images
         for batch in batches:
             self._suspects += suspects_on_device(batch, images)
             self._coarse += [flag for flag in batch.coarse if flag.device.type != "cpu"]
@@ -231,9 +231,9 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
 
     def _check_conventions(self, batch: Batch) -> None:
         """Image ids and ``order`` must be given always or never."""
-        parts = self._parts[0]
+        held = self._records[0]
         ids: list[Sequence[object] | None] = [earlier.image_ids for earlier in self._pending[:1]]
-        ids += [part.image_ids for part in parts[:1] if part.num_images]
+        ids += held.image_ids[:1] if held.num_images else []
         mine = kind_of_ids(batch.image_ids)
         for other in map(kind_of_ids, ids):
             if batch.num_images and mine != other:
@@ -244,7 +244,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
                 )
         unordered = chain(
             (b.detections.order is None for b in self._pending if sum(b.detections.counts)),
-            (part.order is None for part in parts if part.image.shape[0]),
+            () if held.has_order is None else (not held.has_order,),
         )
         without = batch.detections.order is None
         if sum(batch.detections.counts) and next(unordered, without) != without:
@@ -252,11 +252,11 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
                 "must be given in all batches or in none", where="predictions, key 'order'"
             )
 
-    def _words(self, number: int) -> int:
-        return Lanes.of(self.protocols[number]).words
+    def _lanes(self, number: int) -> Lanes:
+        return Lanes.of(self.protocols[number])
 
     def _arrange(self, order: Tensor) -> None:
-        self._parts = [[part.in_order(order)] for part in self._state()]
+        self._hold([part.in_order(order) for part in self._state()])
 
     def _all_protocols(self) -> tuple[Any, ...]:
         return self.protocols

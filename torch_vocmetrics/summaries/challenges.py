@@ -19,7 +19,7 @@ def layout_result(protocol: LayoutProtocol, ranking: Ranking) -> LayoutResult:
     counts = cumulative_counts(ranking)
     starts = ranking.class_starts.tolist()
     npos = ranking.num_positives[0].cpu().numpy()
-    scores, ignored = ranking.scores.cpu(), (ranking.ignored[:, 0] != 0).cpu().numpy()
+    scores, ignored = ranking.scores.cpu(), ranking.outcomes(0, 0)[1].cpu().numpy()
     averages, curves = [], []
     totals = np.zeros((2, len(npos)), dtype=np.int64)
     for k in range(len(npos)):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..errors import VocMetricsWarning
-from ..matching.lanes import Lanes
+from ..lanes import Lanes, lanes_of_areas, packed_areas
 from ..miss_rates import (
     FppiCurve,
     fppi_curve,
@@ -117,23 +117,24 @@ def _split_by_position(
             VocMetricsWarning,
             stacklevel=4,
         )
-    outside = torch.zeros((records.num_images, lanes.words), dtype=torch.int64, device=device)
-    counts = []
-    for s, subset in enumerate(protocol.subsets):
-        word, bit = lanes.place(s, 0)
-        inside = _within(position, subset.images if known else ((0, 0),)) if subset.images else None
-        counts.append(records.num_images if inside is None else int(inside.sum()))
-        if inside is not None:
-            outside[:, word] |= (~inside).long() << bit
-    off = outside.index_select(0, records.image)
+    inside = [
+        _within(position, subset.images if known else ((0, 0),))
+        if subset.images
+        else torch.ones_like(position, dtype=torch.bool)
+        for subset in protocol.subsets
+    ]
+    areas = packed_areas([~one for one in inside])
+    outside = lanes_of_areas(areas, lanes)
+    off = outside.index_select(0, records.image.index_select(0, records.claimant))
     split = dataclasses.replace(
         records,
+        out_of_range=records.out_of_range | areas.index_select(0, records.image),
         true_positive=records.true_positive & ~off,
         ignored=records.ignored | off,
         ground_truth_counted=records.ground_truth_counted
         & ~outside.index_select(0, records.ground_truth_image),
     )
-    return split, counts
+    return split, [int(one.sum()) for one in inside]
 
 
 def _within(position: Tensor, spans: tuple[tuple[int, int], ...]) -> Tensor:

@@ -1,28 +1,33 @@
-"""Match records: three flat tables, the only state of a detection metric.
+"""Match records: flat tables, the only state of a detection metric.
 
 Every number that can be asked of a matched data set is read off these tables without matching
 again. Rows of an image stand together, images in the order in which they came; inside an image
 detections are ordered by class, falling score, then place, so that a limit of detections is a
-prefix.
+prefix. Most detections claim no object, and what becomes of them follows from their area: only the
+others have lanes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from ..errors import StateError
+from ..lanes import Lanes, lanes_of_areas
 
 Ids = tuple[int | str, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class MatchRecords:
-    """Outcomes of matching, 32 bytes a detection with float32 scores and one word of lanes.
+    """Outcomes of matching, 13 bytes a detection with float32 scores and up to 8 area ranges.
+
+    A detection that is no claimant is no true positive, and is ignored in all lanes of the area
+    ranges ``out_of_range``.
 
     Attributes:
         image_ids: one id an image, all int or all str; None where none were given.
@@ -30,10 +35,12 @@ class MatchRecords:
         ground_truth_image, ground_truth_label: [M] int32.
         ground_truth_area: [M] float64.
         ground_truth_counted: [M, words] int64, lanes in which the object counts.
-        image, index, label: [N] int32: row in the image table, place in the image, class.
+        image, label: [N] int32, row in the image table, and class.
         score: [N] float32 or float64.
-        true_positive, ignored: [N, words] int64 lanes.
-        order: [N] int64 that breaks ties of score in place of image and index, or None.
+        out_of_range: [N, bytes] uint8 area ranges.
+        claimant: [H] int64, rising: detections that claim an object in any lane.
+        true_positive, ignored: [H, words] int64, all of their lanes.
+        order: [N] int64 that breaks ties of score in place of image and row, or None.
         image_counts: [I, L, 3] int32 whole numbers of each image that are no outcome of a lane
             (CrowdHuman's Jaccard index), or None.
     """
@@ -45,9 +52,10 @@ class MatchRecords:
     ground_truth_area: Tensor
     ground_truth_counted: Tensor
     image: Tensor
-    index: Tensor
     label: Tensor
     score: Tensor
+    out_of_range: Tensor
+    claimant: Tensor
     true_positive: Tensor
     ignored: Tensor
     order: Tensor | None
@@ -63,11 +71,16 @@ class MatchRecords:
         """Rows of the image table."""
         return self.image_sizes.shape[0]
 
+    @property
+    def num_detections(self) -> int:
+        """N."""
+        return self.score.shape[0]
+
     @classmethod
-    def empty(cls, words: int) -> Self:
+    def empty(cls, lanes: Lanes) -> Self:
         """No images at all."""
         whole = torch.zeros(0, dtype=torch.int32, device="cpu")
-        bits = torch.zeros((0, words), dtype=torch.int64, device="cpu")
+        bits = torch.zeros((0, lanes.words), dtype=torch.int64, device="cpu")
         return cls(
             image_ids=None,
             image_sizes=whole.reshape(0, 2),
@@ -76,17 +89,18 @@ class MatchRecords:
             ground_truth_area=whole.double(),
             ground_truth_counted=bits,
             image=whole,
-            index=whole,
             label=whole,
             score=whole.float(),
+            out_of_range=torch.zeros((0, lanes.area_bytes), dtype=torch.uint8, device="cpu"),
+            claimant=whole.long(),
             true_positive=bits,
             ignored=bits,
             order=None,
         )
 
-    def check(self, num_classes: int, words: int) -> None:
+    def check(self, num_classes: int, lanes: Lanes) -> None:
         """Raise ValueError unless the tables hold together, for so many classes and lanes."""
-        for columns in (GROUND_TRUTH_COLUMNS, DETECTION_COLUMNS):
+        for columns in (GROUND_TRUTH_COLUMNS, DETECTION_COLUMNS, CLAIM_COLUMNS):
             if len({getattr(self, name).shape[0] for name in columns}) != 1:
                 raise ValueError(f"columns {', '.join(columns)} differ in length")
         if self.image_ids is not None and len(self.image_ids) != self.num_images:
@@ -94,76 +108,107 @@ class MatchRecords:
         counts = self.image_counts
         if counts is not None and (counts.dim() != 3 or counts.shape[0] != self.num_images):
             raise ValueError(f"image_counts of shape {tuple(counts.shape)}")
-        for lanes in (self.ground_truth_counted, self.true_positive, self.ignored):
-            if lanes.shape[1:] != (words,) or lanes.dtype != torch.int64:
-                raise ValueError(f"lanes of shape {tuple(lanes.shape)} in place of {words} words")
+        for bits in (self.ground_truth_counted, self.true_positive, self.ignored):
+            if bits.shape[1:] != (lanes.words,) or bits.dtype != torch.int64:
+                raise ValueError(f"lanes of shape {tuple(bits.shape)} for {lanes.words} words")
+        areas = self.out_of_range
+        if areas.shape[1:] != (lanes.area_bytes,) or areas.dtype != torch.uint8:
+            raise ValueError(f"area ranges of shape {tuple(areas.shape)}")
+        if not (self.claimant.diff() > 0).all():
+            raise ValueError("claimants that do not rise")
         images, classes = (self.num_images, "images"), (num_classes, "classes")
         for values, (limit, what) in (
             (self.image, images),
             (self.ground_truth_image, images),
             (self.label, classes),
             (self.ground_truth_label, classes),
+            (self.claimant, (self.num_detections, "detections")),
         ):
             if values.numel() and not 0 <= int(values.min()) <= int(values.max()) < limit:
                 raise ValueError(f"rows of {what} that are not among the {limit}")
 
     @classmethod
-    def cat(cls, parts: Sequence[Self]) -> Self:
-        """One after the other, image rows renumbered.
+    def cat(cls, parts: Sequence[MatchRecords]) -> MatchRecords:
+        """One after the other, rows renumbered.
 
         Raises:
             StateError: if some parts have image ids or ``order`` and others have none.
         """
-        if len(parts) == 1:
-            return parts[0]
-        shifted, images = [], 0
-        for part in parts:
-            shifted.append(part._shifted(images))
-            images += part.num_images
-        columns = {name: torch.cat([getattr(part, name) for part in shifted]) for name in TENSORS}
-        return cls(
-            image_ids=cat_ids([part.image_ids for part in parts if part.num_images]),
-            order=_cat_order(parts),
-            image_counts=_cat_counts(parts),
-            **columns,
-        )
+        growing = GrowingRecords(parts[0])
+        for part in parts[1:]:
+            growing.append(part)
+        return growing.whole()
 
-    def _shifted(self, images: int) -> Self:
+    def moved(self, images: int, detections: int) -> Self:
+        """The same records behind so many images and detections."""
         return replace(
-            self, image=self.image + images, ground_truth_image=self.ground_truth_image + images
+            self,
+            image=self.image + images,
+            ground_truth_image=self.ground_truth_image + images,
+            claimant=self.claimant + detections,
         )
 
     def to(self, device: torch.device) -> Self:
         """The same records on another device."""
-        order = None if self.order is None else self.order.to(device)
-        columns = {name: getattr(self, name).to(device) for name in TENSORS}
-        counts = None if self.image_counts is None else self.image_counts.to(device)
-        return replace(self, order=order, image_counts=counts, **columns)
+        given = [name for name in (*TENSORS, *OPTIONAL) if getattr(self, name) is not None]
+        return replace(self, **{name: getattr(self, name).to(device) for name in given})
 
-    def without_absent(self) -> Self:
-        """Only detections that exist in some lane; the others have every bit of ``ignored`` set."""
-        if not self.ignored.numel() or int(self.ignored.min()) >= 0:
-            return self
-        rows = (self.ignored[:, 0] >= 0).nonzero().squeeze(1)
+    def compact(self, lanes: Lanes) -> Self:
+        """The same outcomes with the fewest rows; waits for the device.
+
+        Detections that exist in no lane, which have every bit of ``ignored`` set, go, and of
+        claimants those whose lanes follow from their area.
+        """
+        areas = self.out_of_range.index_select(0, self.claimant)
+        implied = (self.true_positive == 0) & (self.ignored == lanes_of_areas(areas, lanes))
+        absent = self.ignored[:, 0] < 0
+        if absent.any():
+            keep = torch.ones_like(self.label, dtype=torch.bool)
+            keep[self.claimant] = ~absent
+            return self._detections_at(keep).compact(lanes)
+        return self if not implied.all(1).any() else self._claims_at(~implied.all(1))
+
+    def _claims_at(self, keep: Tensor) -> Self:
+        """Without the claims where ``keep`` [H] bool is not set."""
+        rows = keep.nonzero().squeeze(1)
+        return replace(
+            self, **{name: getattr(self, name).index_select(0, rows) for name in CLAIM_COLUMNS}
+        )
+
+    def _detections_at(self, keep: Tensor) -> Self:
+        """Without the detections where ``keep`` [N] bool is not set."""
+        kept = self._claims_at(keep.index_select(0, self.claimant))
+        new_row = torch.cumsum(keep, dim=0) - 1
+        rows = keep.nonzero().squeeze(1)
+        return replace(
+            kept, claimant=new_row.index_select(0, kept.claimant), **self._detection_rows(rows)
+        )
+
+    def _detection_rows(self, rows: Tensor) -> dict[str, Any]:
+        """The columns of detections at ``rows``."""
         columns = {name: getattr(self, name).index_select(0, rows) for name in DETECTION_COLUMNS}
         order = None if self.order is None else self.order.index_select(0, rows)
-        return replace(self, order=order, **columns)
+        return {**columns, "order": order}
 
     def in_order(self, order: Tensor) -> Self:
         """The same records, images in another order: [I] int64 rows on the CPU."""
         there = order.to(self.image.device)
-        new_row = torch.argsort(there).to(torch.int32)
-        columns = {"image_sizes": self.image_sizes.index_select(0, there)}
-        for owner, names in (
-            ("image", DETECTION_COLUMNS),
-            ("ground_truth_image", GROUND_TRUTH_COLUMNS),
-        ):
-            image = new_row.index_select(0, getattr(self, owner))
-            rows = torch.argsort(image, stable=True)
-            columns |= {name: getattr(self, name).index_select(0, rows) for name in names}
-            columns[owner] = image.index_select(0, rows)
-            if owner == "image" and self.order is not None:
-                columns["order"] = self.order.index_select(0, rows)
+        new_image = torch.argsort(there).to(torch.int32)
+        image = new_image.index_select(0, self.image)
+        rows = torch.argsort(image, stable=True)
+        claimant = torch.argsort(rows).index_select(0, self.claimant)
+        claims = torch.argsort(claimant)
+        objects = new_image.index_select(0, self.ground_truth_image)
+        object_rows = torch.argsort(objects, stable=True)
+        columns: dict[str, Any] = {
+            **self._detection_rows(rows),
+            **_at(self, CLAIM_COLUMNS, claims),
+            **_at(self, GROUND_TRUTH_COLUMNS, object_rows),
+            **_at(self, ("image_sizes",), there),
+        }
+        columns["image"] = image.index_select(0, rows)
+        columns["claimant"] = claimant.index_select(0, claims)
+        columns["ground_truth_image"] = objects.index_select(0, object_rows)
         if self.image_counts is not None:
             columns["image_counts"] = self.image_counts.index_select(0, there)
         ids = self.image_ids
@@ -173,26 +218,21 @@ class MatchRecords:
 
     def keep_images(self, keep: Tensor) -> Self:
         """The records of the images where ``keep`` [I] bool is set, rows renumbered."""
-        new_row = torch.cumsum(keep, dim=0, dtype=torch.int32) - 1
-        detections = keep.index_select(0, self.image).nonzero().squeeze(1)
+        new_image = torch.cumsum(keep, dim=0, dtype=torch.int32) - 1
+        kept = self._detections_at(keep.index_select(0, self.image))
         objects = keep.index_select(0, self.ground_truth_image).nonzero().squeeze(1)
-        rows = dict.fromkeys(DETECTION_COLUMNS, detections)
-        rows |= dict.fromkeys(GROUND_TRUTH_COLUMNS, objects)
-        columns = {name: getattr(self, name).index_select(0, row) for name, row in rows.items()}
-        for name in ("image", "ground_truth_image"):
-            columns[name] = new_row.index_select(0, columns[name])
+        columns = _at(self, GROUND_TRUTH_COLUMNS, objects)
+        columns["ground_truth_image"] = new_image.index_select(0, columns["ground_truth_image"])
         ids = self.image_ids
         if ids is not None:
-            kept = keep.nonzero().squeeze(1).tolist()
-            ids = tuple(ids[row] for row in kept)
-        order = None if self.order is None else self.order.index_select(0, detections)
-        counts = None if self.image_counts is None else self.image_counts[keep]
+            rows = keep.nonzero().squeeze(1).tolist()
+            ids = tuple(ids[row] for row in rows)
         return replace(
-            self,
+            kept,
             image_ids=ids,
-            order=order,
+            image=new_image.index_select(0, kept.image),
             image_sizes=self.image_sizes[keep],
-            image_counts=counts,
+            image_counts=None if self.image_counts is None else self.image_counts[keep],
             **columns,
         )
 
@@ -200,7 +240,70 @@ class MatchRecords:
 OPTIONAL = ("order", "image_counts")
 TENSORS = tuple(f.name for f in fields(MatchRecords) if f.name not in ("image_ids", *OPTIONAL))
 GROUND_TRUTH_COLUMNS = tuple(name for name in TENSORS if name.startswith("ground_truth_"))
-DETECTION_COLUMNS = ("image", "index", "label", "score", "true_positive", "ignored")
+DETECTION_COLUMNS = ("image", "label", "score", "out_of_range")
+CLAIM_COLUMNS = ("claimant", "true_positive", "ignored")
+
+
+def _at(records: MatchRecords, names: Sequence[str], rows: Tensor) -> dict[str, Any]:
+    """The named columns at ``rows``."""
+    return {name: getattr(records, name).index_select(0, rows) for name in names}
+
+
+class GrowingRecords:
+    """Records to which chunks are added.
+
+    Columns are joined when they are read, one after the other, so that never more than one of them
+    is held twice; what is held makes sense at any moment.
+    """
+
+    def __init__(self, first: MatchRecords) -> None:
+        self._hold(first)
+
+    def _hold(self, records: MatchRecords) -> None:
+        self.num_images, self.num_detections = records.num_images, records.num_detections
+        self.image_ids = [records.image_ids]
+        self._chunks = {name: [getattr(records, name)] for name in (*TENSORS, *OPTIONAL)}
+
+    @property
+    def has_order(self) -> bool | None:
+        """Whether detections have an ``order``; None if there are none."""
+        return self._chunks["order"][0] is not None if self.num_detections else None
+
+    def append(self, part: MatchRecords) -> None:
+        """Put the images of a part behind the others."""
+        if not self.num_images:
+            self._hold(part)
+        elif part.num_images:
+            moved = part.moved(self.num_images, self.num_detections)
+            columns = {name: getattr(moved, name) for name in self._chunks}
+            if not self.num_detections:
+                self._chunks["order"] = []  # nobody had a say
+            elif not part.num_detections:
+                del columns["order"]
+            for name, column in columns.items():
+                self._chunks[name].append(column)
+            self.image_ids.append(part.image_ids)
+            self.num_images += part.num_images
+            self.num_detections += part.num_detections
+
+    def whole(self) -> MatchRecords:
+        """All records.
+
+        Raises:
+            StateError: if some parts have image ids or ``order`` and others have none.
+        """
+        self.image_ids = [cat_ids(self.image_ids)]
+        for name, chunks in self._chunks.items():
+            given = [chunk for chunk in chunks if chunk is not None]
+            if name == "order" and len(given) not in (0, len(chunks)):
+                raise StateError(
+                    "some detections have an order and others have none",
+                    remedy="give order in every prediction or in none",
+                )
+            if len(chunks) > 1:
+                self._chunks[name] = [torch.cat(given) if given else None]
+        columns = {name: chunks[0] for name, chunks in self._chunks.items()}
+        return MatchRecords(image_ids=self.image_ids[0], **columns)
 
 
 def cat_ids(parts: Sequence[Ids | None]) -> Ids | None:
@@ -218,22 +321,3 @@ def cat_ids(parts: Sequence[Ids | None]) -> Ids | None:
     if len({type(ids[0]) for ids in given}) > 1:
         raise StateError("image ids are int in one place and str in another", remedy="use one kind")
     return tuple(image_id for ids in given for image_id in ids) if given else None
-
-
-def _cat_order(parts: Sequence[MatchRecords]) -> Tensor | None:
-    """Order of all detections; parts without detections have no say."""
-    with_rows = [part.order for part in parts if part.image.shape[0]]
-    given = [order for order in with_rows if order is not None]
-    if len(given) not in (0, len(with_rows)):
-        raise StateError(
-            "some detections have an order and others have none",
-            remedy="give order in every prediction or in none",
-        )
-    return torch.cat(given) if given else None
-
-
-def _cat_counts(parts: Sequence[MatchRecords]) -> Tensor | None:
-    """Whole numbers of all images; parts without images have no say."""
-    given = [part.image_counts for part in parts if part.num_images]
-    held = [counts for counts in given if counts is not None]
-    return torch.cat(held) if held else None

@@ -1,22 +1,24 @@
 """Lanes: each pair of a subset (area range) and an IoU threshold is one bit of an int64 word.
 
 All lanes are matched in one pass; 63 of them fit a word, so that words are never negative. Columns
-of bits are [N, words].
+of lanes are [N, words]; columns of area ranges, which stand for all lanes of each, are [N, bytes].
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 
 import torch
 from torch import Tensor
 
-from ..protocols import FLAGS, DetectionProtocol, MissRateProtocol
-from ..transfer import from_host
+from .protocols import FLAGS, DetectionProtocol, MissRateProtocol
+from .transfer import from_host
 
 BITS = 63
+BYTE = 8
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,11 @@ class Lanes:
     def words(self) -> int:
         """Words that hold all lanes."""
         return -(-self.num_areas * self.num_thresholds // BITS)
+
+    @property
+    def area_bytes(self) -> int:
+        """Bytes that hold all area ranges."""
+        return -(-self.num_areas // BYTE)
 
     def place(self, area: int, threshold: int) -> tuple[int, int]:
         """Word and bit of a lane."""
@@ -83,12 +90,46 @@ def has_flag(flags: Tensor, names: tuple[str, ...]) -> Tensor:
     return flags & wanted != 0
 
 
-def in_range_bits(area: Tensor, protocol: DetectionProtocol, lanes: Lanes) -> Tensor:
-    """[N, words] int64: the lanes whose closed area range holds ``area`` [N]."""
-    masks = [lanes.area_bits(number) for number in range(lanes.num_areas)]
-    words = from_host(list(chain(*masks)), torch.int64, area.device).reshape(-1, lanes.words)
-    bits = torch.zeros((area.shape[0], lanes.words), dtype=torch.int64, device=area.device)
-    for limits, mask in zip(protocol.area_ranges, words, strict=True):
-        inside = (area >= limits.lower) & (area <= limits.upper)
-        bits = bits | torch.where(inside.unsqueeze(1), mask, 0)
-    return bits
+def packed_areas(holds: Sequence[Tensor]) -> Tensor:
+    """[N, bytes] uint8: area ranges ``a`` for which ``holds[a]`` [N] bool, eight in a byte."""
+    packed = []
+    for first in range(0, len(holds), BYTE):
+        byte = torch.zeros_like(holds[first], dtype=torch.uint8)
+        for bit, one in enumerate(holds[first : first + BYTE]):
+            byte |= one.to(torch.uint8) << bit
+        packed.append(byte)
+    return torch.stack(packed, dim=1)
+
+
+def in_area(areas: Tensor, area: int) -> Tensor:
+    """[N] bool: one area range of ``areas`` [N, bytes]."""
+    byte, bit = divmod(area, BYTE)
+    return areas[:, byte] & 1 << bit != 0
+
+
+def inside_areas(values: Tensor, protocol: DetectionProtocol) -> list[Tensor]:
+    """For each closed area range, whether it holds ``values`` [N]."""
+    ranges = protocol.area_ranges
+    return [(values >= one.lower) & (values <= one.upper) for one in ranges]
+
+
+def lanes_of_areas(areas: Tensor, lanes: Lanes) -> Tensor:
+    """[N, words] int64: all lanes of the area ranges ``areas`` [N, bytes]."""
+    words = torch.zeros((areas.shape[0], lanes.words), dtype=torch.int64, device=areas.device)
+    for byte, table in enumerate(_tables(lanes)):
+        rows = from_host(table, torch.int64, areas.device).reshape(-1, lanes.words)
+        words |= rows.index_select(0, areas[:, byte].int())
+    return words
+
+
+@cache
+def _tables(lanes: Lanes) -> tuple[list[int], ...]:
+    """For each byte of area ranges, the words of each value that it can have."""
+    tables = []
+    for first in range(0, lanes.num_areas, BYTE):
+        rows = [[0] * lanes.words]
+        for area in range(first, min(first + BYTE, lanes.num_areas)):
+            bits = lanes.area_bits(area)
+            rows += [[old | new for old, new in zip(row, bits, strict=True)] for row in rows]
+        tables.append(list(chain.from_iterable(rows)))
+    return tuple(tables)
