@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .lanes import columns, in_area
+from .ops.selection import rows_where
 from .protocols import DetectionProtocol
 from .ranking import Ranking
 
@@ -98,7 +99,8 @@ class Interpolated(NamedTuple):
     """Curves read at R recall levels, an entry per IoU threshold.
 
     Attributes:
-        precision, scores: [T, K, R] float64, 0 at levels that are not reached.
+        precision: [T, K, R] float64, 0 at levels that are not reached.
+        scores: [T, K, R] as the detections have them, likewise.
         recall: [T, K] float64, the largest recall.
         true_positives, false_positives: [T, K] int64.
     """
@@ -110,10 +112,10 @@ class Interpolated(NamedTuple):
     false_positives: Tensor
 
 
-def interpolate(
-    ranking: Ranking, area: int, limits: Sequence[int | None], protocol: DetectionProtocol
-) -> Iterator[Interpolated]:
+def interpolate(ranking: Ranking, area: int, protocol: DetectionProtocol) -> Iterator[Interpolated]:
     """Precision and score at recall levels, for each IoU threshold, as COCOeval.accumulate.
+
+    One for each limit of detections that the ranking knows, then one without a limit.
 
     Precision ``tp / (tp + fp + epsilon)`` made monotone from the right and read at the first
     detection whose recall ``tp / npos`` reaches the level. Only true positives can be such a
@@ -122,30 +124,51 @@ def interpolate(
     Args:
         ranking: detections of some classes.
         area: the area range.
-        limits: of each, only the best detections of an image and class count; None for all.
         protocol: recall levels and epsilon.
     """
-    device = ranking.scores.device
-    levels = torch.tensor(protocol.recall_levels, dtype=torch.float64, device=device)
-    npos = ranking.num_positives[area].double()
-    undefined = (npos == 0).unsqueeze(1)
+    levels = torch.tensor(protocol.recall_levels, dtype=torch.float64, device=ranking.scores.device)
+    npos = ranking.num_positives[area]
+    reached = _Reached.of(npos, levels)
     outcomes = _Outcomes.of(ranking, area)
-    for limit in limits:
-        hits = _hits(ranking, outcomes, limit)
-        level = _levels_reached(hits.found, npos, levels).index_select(0, hits.entry)
-        spots = hits.curve * (levels.shape[0] + 1) + level
-        shape = (*hits.found.shape, levels.shape[0])
-        precision = hits.place / (hits.seen.double() + protocol.precision_epsilon)
-        precision = _best_from_level(spots, precision, shape).clamp_(min=0)
-        scores = ranking.scores.index_select(0, hits.row).double()
-        scores = _best_from_level(spots, scores, shape)
+    for within in (*ranking.within, None):
+        hits = _hits(ranking, outcomes, within)
+        precision = _best_precision(hits, reached, protocol.precision_epsilon)
+        scores = _first_scores(hits, reached, ranking, levels)
         yield Interpolated(
-            precision.masked_fill_(undefined, math.nan),
-            _with_first_scores(scores, ranking, levels).masked_fill_(undefined, math.nan),
-            (hits.found / npos).masked_fill(npos == 0, math.nan),
+            precision.masked_fill_((npos == 0).unsqueeze(1), math.nan),
+            scores.masked_fill_((npos == 0).unsqueeze(1), math.nan),
+            (hits.found / npos.double()).masked_fill_(npos == 0, math.nan),
             hits.found,
             hits.total - hits.found,
         )
+
+
+class _Reached(NamedTuple):
+    """Which recall levels the n-th true positive of a class reaches, n from 1 on.
+
+    Attributes:
+        levels: [sum of positives] how many levels, for each class and n.
+        starts: [K] where the classes begin in ``levels``.
+        needed: [K, R] the least n that reaches a level.
+    """
+
+    levels: Tensor
+    starts: Tensor
+    needed: Tensor
+
+    @classmethod
+    def of(cls, npos: Tensor, levels: Tensor) -> Self:
+        """For classes of ``npos`` [K] positives and rising ``levels`` [R]."""
+        starts, size = torch.cumsum(npos, dim=0) - npos, int(npos.sum())
+        classes = torch.arange(npos.shape[0], device=npos.device)
+        label = torch.repeat_interleave(classes, npos, output_size=size)
+        place = torch.arange(1, size + 1, device=npos.device) - starts.index_select(0, label)
+        recall = place / npos.double().index_select(0, label)
+        count = torch.searchsorted(levels, recall, right=True)
+        width = levels.shape[0] + 1
+        wanted = torch.arange(1, width, device=npos.device) + (classes * width).unsqueeze(1)
+        first = torch.searchsorted(count + label * width, wanted)
+        return cls(count, starts, first - starts.unsqueeze(1) + 1)
 
 
 class _Outcomes(NamedTuple):
@@ -156,14 +179,13 @@ class _Outcomes(NamedTuple):
 
     Attributes:
         active: [N] whether a row is not ignored at all thresholds.
-        rows: [U] rows that are looked at, label: [U] their classes.
+        rows: [U] rows that are looked at.
         bounds: [K + 1] where the classes begin among them.
         hit, off: [T, U] true positives, and rows that are ignored though ``active``.
     """
 
     active: Tensor
     rows: Tensor
-    label: Tensor
     bounds: Tensor
     hit: Tensor
     off: Tensor
@@ -179,13 +201,12 @@ class _Outcomes(NamedTuple):
         active[ranking.claimant] = somewhere
         partly = (ignored != 0).any(dim=1) & somewhere
         positive = (ranking.true_positive & mask != 0).any(dim=1)
-        claims = (positive | partly).nonzero().squeeze(1)
+        claims = rows_where(positive | partly)
         rows = ranking.claimant.index_select(0, claims)
         off = columns(ignored.index_select(0, claims), places)
         return cls(
             active,
             rows,
-            torch.searchsorted(starts[1:], rows, right=True),
             torch.searchsorted(rows, starts),
             columns(ranking.true_positive.index_select(0, claims), places),
             off & somewhere.index_select(0, claims),
@@ -198,52 +219,42 @@ class _Hits(NamedTuple):
     Attributes:
         row: [H] rows of the ranking.
         curve: [H] threshold * K + class.
-        place: [H] how many true positives there are up to here in the curve.
-        seen: [H] how many detections that are not ignored.
-        entry: [H] places of (class, ``place``) in a table of all of them.
+        seen: [H] how many detections of the curve that are not ignored come up to here.
+        firsts: [T, K] where the curves begin among the hits.
         found, total: [T, K] true positives and detections that are not ignored.
     """
 
     row: Tensor
     curve: Tensor
-    place: Tensor
     seen: Tensor
-    entry: Tensor
+    firsts: Tensor
     found: Tensor
     total: Tensor
 
 
-def _hits(ranking: Ranking, outcomes: _Outcomes, limit: int | None) -> _Hits:
-    """Count along the curves of all thresholds at once."""
-    active, rows, label, bounds, hit, off = outcomes
-    if limit is not None:
-        within = ranking.rank < limit
+def _hits(ranking: Ranking, outcomes: _Outcomes, within: Tensor | None) -> _Hits:
+    """Count along the curves of all thresholds at once, by rows ``within`` [N] bool alone."""
+    active, rows, bounds, hit, off = outcomes
+    if within is not None:
         active, chosen = active & within, within.index_select(0, rows)
         hit, off = hit & chosen, off & chosen
-    active = _sums_before(active)
-    off = _sums_before(off)
-    at_start = active.index_select(0, ranking.class_starts) - off.index_select(1, bounds)
-    found = _sums_before(hit).index_select(1, bounds).diff(dim=1).long()
-    threshold, chosen = hit.nonzero(as_tuple=True)
-    its_label = label.index_select(0, chosen)
-    curve = threshold * ranking.num_classes + its_label
-    row = rows.index_select(0, chosen)
-    firsts = torch.cumsum(found.flatten(), dim=0) - found.flatten()
-    place = torch.arange(1, chosen.shape[0] + 1, device=row.device)
-    place = place - firsts.index_select(0, curve)
-    seen = active.index_select(0, row + 1)
-    seen = seen - off.flatten().index_select(0, threshold * off.shape[1] + chosen + 1)
-    most = found.amax(dim=0)
-    entries = torch.cumsum(most, dim=0) - most - 1
-    return _Hits(
-        row,
-        curve,
-        place,
-        seen - at_start[:, :-1].flatten().index_select(0, curve),
-        entries.index_select(0, its_label) + place,
-        found,
-        at_start.diff(dim=1).long(),
+    active, off = _sums_before(active), _sums_before(off)
+    before = active.index_select(0, ranking.class_starts) - off.index_select(1, bounds)
+    # Places in the flattened [T, U] table rise, so that the curves are runs of them.
+    places = rows_where(hit.flatten())
+    thresholds = torch.arange(hit.shape[0], device=rows.device)
+    ends = torch.searchsorted(places, (thresholds * rows.shape[0]).unsqueeze(1) + bounds)
+    found = ends.diff(dim=1)
+    curve, threshold = (
+        torch.repeat_interleave(
+            torch.arange(count.numel(), device=rows.device), count, output_size=places.shape[0]
+        )
+        for count in (found.flatten(), found.sum(dim=1))
     )
+    row = rows.index_select(0, places - threshold * rows.shape[0])
+    seen = active.index_select(0, row + 1) - before[:, :-1].flatten().index_select(0, curve)
+    seen = seen - off.flatten().index_select(0, places + threshold + 1)
+    return _Hits(row, curve, seen, ends[:, :-1], found, before.diff(dim=1).long())
 
 
 def _sums_before(bits: Tensor) -> Tensor:
@@ -253,31 +264,30 @@ def _sums_before(bits: Tensor) -> Tensor:
     return sums
 
 
-def _levels_reached(found: Tensor, npos: Tensor, levels: Tensor) -> Tensor:
-    """How many levels the n-th true positive of a class reaches, for every class and n in use."""
-    most = found.amax(dim=0)
-    size = int(most.sum())
-    label = torch.repeat_interleave(
-        torch.arange(most.shape[0], device=most.device), most, output_size=size
-    )
-    before = torch.cumsum(most, dim=0) - most
-    place = torch.arange(1, size + 1, device=most.device) - before.index_select(0, label)
-    return torch.searchsorted(levels, place / npos.index_select(0, label), right=True)
+def _best_precision(hits: _Hits, reached: _Reached, epsilon: float) -> Tensor:
+    """[T, K, R] largest precision of the hits that reach a level; 0 where none does."""
+    curves, width = hits.found.numel(), reached.needed.shape[1] + 1
+    place = torch.arange(hits.row.shape[0], device=hits.row.device)
+    start = (reached.starts - hits.firsts).flatten().index_select(0, hits.curve)
+    spots = reached.levels.index_select(0, place + start) + hits.curve * width
+    place = place + 1 - hits.firsts.flatten().index_select(0, hits.curve)
+    precision = place / (hits.seen.double() + epsilon)
+    best = precision.new_zeros(curves * width).scatter_reduce_(0, spots, precision, "amax")
+    best = best.reshape(curves, width)[:, 1:].flip(1).cummax(dim=1).values.flip(1)
+    return best.reshape(*hits.found.shape, -1)
 
 
-def _best_from_level(spots: Tensor, values: Tensor, shape: tuple[int, int, int]) -> Tensor:
-    """[T, K, R] largest of the ``values`` whose spot is at the level or above; -inf where none."""
-    curves, width = shape[0] * shape[1], shape[2] + 1
-    best = values.new_full((curves * width,), -math.inf)
-    best = best.scatter_reduce(0, spots, values, "amax").reshape(curves, width)[:, 1:]
-    return best.flip(1).cummax(dim=1).values.flip(1).reshape(shape)
+def _first_scores(hits: _Hits, reached: _Reached, ranking: Ranking, levels: Tensor) -> Tensor:
+    """[T, K, R] the score at which a level is reached, 0 where it is not.
 
-
-def _with_first_scores(scores: Tensor, ranking: Ranking, levels: Tensor) -> Tensor:
-    """Scores [T, K, R]: recall 0 is reached by the first detection, whatever its outcome."""
+    Recall 0 is reached by the first detection, whatever its outcome.
+    """
+    scores = torch.nn.functional.pad(ranking.scores, (0, 1))  # the 0 behind the last row
+    nothing = ranking.scores.shape[0]
+    there = reached.needed <= hits.found.unsqueeze(2)
+    place = torch.where(there, hits.firsts.unsqueeze(2) + reached.needed - 1, hits.row.shape[0])
+    row = torch.nn.functional.pad(hits.row, (0, 1), value=nothing).index_select(0, place.flatten())
     starts, ends = ranking.class_starts[:-1], ranking.class_starts[1:]
-    if ranking.scores.numel():
-        places = starts.clamp(max=ranking.scores.shape[0] - 1)
-        first = ranking.scores.index_select(0, places).double().masked_fill(starts == ends, 0.0)
-        scores = torch.where(levels <= 0, first.unsqueeze(1), scores)
-    return scores.masked_fill_(torch.isneginf(scores), 0.0)
+    first = torch.where(starts < ends, starts, nothing).unsqueeze(1)
+    row = torch.where(levels <= 0, first, row.reshape(place.shape))
+    return scores.index_select(0, row.flatten()).reshape(place.shape)

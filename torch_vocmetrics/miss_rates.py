@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .averages import running_sum
 from .curves import Floats
+from .ops.selection import rows_where
 from .protocols import MissRateProtocol
 from .ranking import Ranking
 from .results import reading_place
@@ -43,7 +44,7 @@ def fppi_curve(
     Source: bbGt.m compRoc; compCurve of dbEval.m 3.0.0 divides by max(eps, positives).
     """
     positive, ignored = ranking.outcomes(subset, 0)
-    rows = (~ignored).nonzero().squeeze(1)
+    rows = rows_where(~ignored)
     tp = np.cumsum(positive.index_select(0, rows).cpu().numpy(), dtype=np.int64)
     seen = np.arange(1, tp.size + 1, dtype=np.int64)
     positives = max(float(ranking.num_positives[subset, 0]), protocol.positives_floor)

@@ -7,14 +7,15 @@ both. With ids the ranking is therefore the same for every batch split, shard an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from .lanes import Lanes, column, in_area
-from .ops.ordering import rank_in_group, rank_order
+from .ops.ordering import rank_order
+from .ops.selection import rows_where
 from .tables.records import MatchRecords
 from .tables.repeats import repeats, unequal_truth, warn_of_repeats
 from .transfer import from_host
@@ -29,7 +30,8 @@ class Ranking:
         num_images: images evaluated.
         class_starts: [K + 1] int64, rows class_starts[k] .. class_starts[k + 1] are of class k.
         scores: [N].
-        rank: [N] int64, place among the detections of its image and class.
+        within: [N] bool for each limit of detections: rows among so many first of their image and
+            class.
         out_of_range: [N, bytes] uint8, area ranges in which those that claim nothing are ignored.
         claimant: [H] int64, rising rows that claim an object.
         true_positive, ignored: [H, words] int64, all of their lanes.
@@ -40,7 +42,7 @@ class Ranking:
     num_images: int
     class_starts: Tensor
     scores: Tensor
-    rank: Tensor
+    within: tuple[Tensor, ...]
     out_of_range: Tensor
     claimant: Tensor
     true_positive: Tensor
@@ -55,7 +57,7 @@ class Ranking:
     def outcomes(self, area: int, threshold: int) -> tuple[Tensor, Tensor]:
         """Whether rows are true positives, and whether they are ignored, [N] bool each."""
         place = self.lanes.place(area, threshold)
-        positive = torch.zeros_like(self.rank, dtype=torch.bool)
+        positive = torch.zeros_like(self.scores, dtype=torch.bool)
         positive[self.claimant] = column(self.true_positive, place)
         ignored = in_area(self.out_of_range, area)
         ignored[self.claimant] = column(self.ignored, place)
@@ -76,11 +78,20 @@ def rank(
         records, lanes, num_classes: what is ranked.
         by_score: False ranks by what else breaks ties of score: ``order``, or image and place.
     """
-    return _Ranker(records, lanes, num_classes).ranked(None, range(num_classes), by_score=by_score)
+    return _Ranker(records, lanes, num_classes).ranked(
+        None, range(num_classes), (), by_score=by_score
+    )
 
 
-def rankings(records: MatchRecords, lanes: Lanes, num_classes: int) -> Iterator[Ranking]:
-    """:func:`rank` in blocks of whole classes, from the first class to the last."""
+def rankings(
+    records: MatchRecords, lanes: Lanes, num_classes: int, limits: Sequence[int]
+) -> Iterator[Ranking]:
+    """:func:`rank` in blocks of whole classes, from the first class to the last.
+
+    Args:
+        records, lanes, num_classes: what is ranked.
+        limits: of detections of an image and class.
+    """
     ranker = _Ranker(records, lanes, num_classes)
     count = torch.zeros(num_classes, dtype=torch.int64, device=records.device)
     count = count.index_add(0, records.label, torch.ones_like(records.label, dtype=torch.int64))
@@ -88,8 +99,8 @@ def rankings(records: MatchRecords, lanes: Lanes, num_classes: int) -> Iterator[
         rows = None
         if len(classes) < num_classes:
             inside = (records.label >= classes.start) & (records.label < classes.stop)
-            rows = inside.nonzero().squeeze(1)
-        yield ranker.ranked(rows, classes)
+            rows = rows_where(inside)
+        yield ranker.ranked(rows, classes, limits)
 
 
 def _blocks(rows_of_class: list[int]) -> Iterator[range]:
@@ -114,16 +125,23 @@ class _Ranker:
         self._claim = torch.full_like(records.label, NO_CLAIM)
         self._claim[records.claimant] = claims
 
-    def ranked(self, rows: Tensor | None, classes: range, *, by_score: bool = True) -> Ranking:
+    def ranked(
+        self,
+        rows: Tensor | None,
+        classes: range,
+        limits: Sequence[int],
+        *,
+        by_score: bool = True,
+    ) -> Ranking:
         """Rank the detections at ``rows`` (None: all), which are those of the classes."""
         records = self._records
 
         def chosen(column: Tensor) -> Tensor:
             return column if rows is None else column.index_select(0, rows)
 
-        image, label = chosen(records.image).long(), chosen(records.label).long()
-        label = label - classes.start
-        in_image = rank_in_group(image * len(classes) + label)
+        image, label = chosen(records.image), chosen(records.label)
+        within = [_among_first(limit, image, label) for limit in limits]
+        label = label.long() - classes.start
         score = chosen(records.score if by_score else torch.zeros_like(records.score))
         # Stable sorts keep the rows of an image in the order of their places.
         order = None if records.order is None else chosen(records.order)
@@ -133,20 +151,30 @@ class _Ranker:
         ends = ends.index_add(0, label + 1, torch.ones_like(label)).cumsum(0)
         place = ranked if rows is None else rows.index_select(0, ranked)
         claim = self._claim.index_select(0, place)
-        claimant = (claim != NO_CLAIM).nonzero().squeeze(1)
+        claimant = rows_where(claim != NO_CLAIM)
         claim = claim.index_select(0, claimant)
         return Ranking(
             self._lanes,
             records.num_images,
             ends,
             records.score.index_select(0, place),
-            in_image.index_select(0, ranked),
+            tuple(one.index_select(0, ranked) for one in within),
             records.out_of_range.index_select(0, place),
             claimant,
             records.true_positive.index_select(0, claim),
             records.ignored.index_select(0, claim),
             self._num_positives[:, classes.start : classes.stop],
         )
+
+
+def _among_first(limit: int, image: Tensor, label: Tensor) -> Tensor:
+    """[N] bool: rows with fewer than ``limit`` rows of their image and class before them.
+
+    Rows of an image and class stand together.
+    """
+    among = torch.ones_like(image, dtype=torch.bool)
+    among[limit:] = (image[limit:] != image[:-limit]) | (label[limit:] != label[:-limit])
+    return among
 
 
 def image_positions(records: MatchRecords) -> Tensor:

@@ -108,7 +108,9 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
     def _result(self, distinct: Sequence[MatchRecords]) -> R_co:
         results = {}
         for protocol, records in zip(self.protocols, distinct, strict=True):
-            ranked = rankings(records, Lanes.of(protocol), len(self.class_names))
+            ranked = rankings(
+                records, Lanes.of(protocol), len(self.class_names), protocol.max_detections[:-1]
+            )
             results[protocol.name] = detection_result(protocol, ranked, self.class_names)
         return cast(R_co, results[self.protocols[0].name] if self._single else results)
 

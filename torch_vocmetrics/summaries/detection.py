@@ -144,11 +144,11 @@ def _interpolated(
     num_classes: int,
 ) -> None:
     """Fill the classes of a ranking into ``arrays`` [A, M, T, K, ...], made for the first one."""
-    num_areas, limits = len(protocol.area_ranges), (*protocol.max_detections[:-1], None)
+    num_areas, num_limits = len(protocol.area_ranges), len(ranking.within) + 1
     for area in range(num_areas):
-        for number, curves in enumerate(interpolate(ranking, area, limits, protocol)):
+        for number, curves in enumerate(interpolate(ranking, area, protocol)):
             for name, values in curves._asdict().items():
                 if name not in arrays:
-                    axes = (num_areas, len(limits), values.shape[0], num_classes)
+                    axes = (num_areas, num_limits, values.shape[0], num_classes)
                     arrays[name] = values.new_empty((*axes, *values.shape[2:]))
                 arrays[name][area, number, :, part] = values

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import reduce
 from typing import Any, Self
 
 import torch
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from ..errors import StateError
 from ..lanes import Lanes, lanes_of_areas
+from ..ops.selection import rows_where
 
 Ids = tuple[int | str, ...]
 
@@ -160,17 +162,18 @@ class MatchRecords:
         claimants those whose lanes follow from their area.
         """
         areas = self.out_of_range.index_select(0, self.claimant)
-        implied = (self.true_positive == 0) & (self.ignored == lanes_of_areas(areas, lanes))
-        absent = self.ignored[:, 0] < 0
-        if absent.any():
-            keep = torch.ones_like(self.label, dtype=torch.bool)
-            keep[self.claimant] = ~absent
-            return self._detections_at(keep).compact(lanes)
-        return self if not implied.all(1).any() else self._claims_at(~implied.all(1))
+        more = self.true_positive | (self.ignored ^ lanes_of_areas(areas, lanes))
+        records = self._claims_at(reduce(torch.bitwise_or, more.unbind(1)) != 0)
+        absent = records.ignored[:, 0] < 0
+        if not absent.any():
+            return records
+        keep = torch.ones_like(self.label, dtype=torch.bool)
+        keep[records.claimant] = ~absent
+        return records._detections_at(keep)
 
     def _claims_at(self, keep: Tensor) -> Self:
         """Without the claims where ``keep`` [H] bool is not set."""
-        rows = keep.nonzero().squeeze(1)
+        rows = rows_where(keep)
         return replace(
             self, **{name: getattr(self, name).index_select(0, rows) for name in CLAIM_COLUMNS}
         )
@@ -179,7 +182,7 @@ class MatchRecords:
         """Without the detections where ``keep`` [N] bool is not set."""
         kept = self._claims_at(keep.index_select(0, self.claimant))
         new_row = torch.cumsum(keep, dim=0) - 1
-        rows = keep.nonzero().squeeze(1)
+        rows = rows_where(keep)
         return replace(
             kept, claimant=new_row.index_select(0, kept.claimant), **self._detection_rows(rows)
         )
@@ -220,12 +223,12 @@ class MatchRecords:
         """The records of the images where ``keep`` [I] bool is set, rows renumbered."""
         new_image = torch.cumsum(keep, dim=0, dtype=torch.int32) - 1
         kept = self._detections_at(keep.index_select(0, self.image))
-        objects = keep.index_select(0, self.ground_truth_image).nonzero().squeeze(1)
+        objects = rows_where(keep.index_select(0, self.ground_truth_image))
         columns = _at(self, GROUND_TRUTH_COLUMNS, objects)
         columns["ground_truth_image"] = new_image.index_select(0, columns["ground_truth_image"])
         ids = self.image_ids
         if ids is not None:
-            rows = keep.nonzero().squeeze(1).tolist()
+            rows = rows_where(keep).tolist()
             ids = tuple(ids[row] for row in rows)
         return replace(
             kept,
