@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import Any, Self
 
 import torch
@@ -47,6 +48,19 @@ class Detections:
         boxes, scores, labels, *order = to_device(columns, device)
         return replace(
             self, boxes=boxes, scores=scores, labels=labels, order=order[0] if order else None
+        )
+
+    def images(self, part: slice) -> Self:
+        """The rows of some images, one after the other; no copies."""
+        rows = _rows_of(self.counts, part)
+        return replace(
+            self,
+            counts=self.counts[part],
+            boxes=self.boxes[rows],
+            scores=self.scores[rows],
+            labels=self.labels[rows],
+            order=None if self.order is None else self.order[rows],
+            masks=None if self.masks is None else self.masks[part],
         )
 
     @classmethod
@@ -102,6 +116,22 @@ class GroundTruths:
         optional: dict[str, Any] = dict(zip(more, rest, strict=True))
         return replace(self, boxes=boxes, labels=labels, flags=flags, area=area, **optional)
 
+    def images(self, part: slice) -> Self:
+        """The rows of some images, one after the other; no copies."""
+        rows = _rows_of(self.counts, part)
+        given = [name for name in OPTIONAL_COLUMNS if getattr(self, name) is not None]
+        optional: dict[str, Any] = {name: getattr(self, name)[rows] for name in given}
+        return replace(
+            self,
+            counts=self.counts[part],
+            boxes=self.boxes[rows],
+            labels=self.labels[rows],
+            flags=self.flags[rows],
+            area=self.area[rows],
+            masks=None if self.masks is None else self.masks[part],
+            **optional,
+        )
+
     @classmethod
     def cat(cls, parts: Sequence[Self]) -> Self:
         """One after the other."""
@@ -141,6 +171,20 @@ def _cat_masks(parts: Sequence[Detections | GroundTruths]) -> tuple[ImageMasks, 
     """Masks of all images; None where no part has masks."""
     given = [part.masks for part in parts if part.masks is not None]
     return tuple(chain.from_iterable(given)) if given else None
+
+
+def _rows_of(counts: Sequence[int], images: slice) -> slice:
+    """The rows of images ``images.start`` .. ``images.stop``."""
+    first = sum(counts[: images.start])
+    return slice(first, first + sum(counts[images]))
+
+
+def even_shares(rows: Sequence[int], parts: int) -> list[slice]:
+    """Images of ``rows`` each, cut into at most ``parts`` runs of about as many rows."""
+    before = list(accumulate(rows, initial=0))
+    cuts = [bisect_left(before, before[-1] * part / parts) for part in range(1, parts)]
+    bounds = sorted({0, *cuts, len(rows)})
+    return [slice(first, end) for first, end in pairwise(bounds)]
 
 
 def image_of_row(counts: Sequence[int], device: torch.device) -> Tensor:

@@ -7,7 +7,7 @@ both. With ids the ranking is therefore the same for every batch split, shard an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +18,7 @@ from .ops.ordering import rank_order
 from .ops.selection import rows_where
 from .tables.records import MatchRecords
 from .tables.repeats import repeats, unequal_truth, warn_of_repeats
+from .threads import num_threads
 from .transfer import from_host
 
 
@@ -67,6 +68,8 @@ class Ranking:
 NO_CLAIM = -1
 BLOCK_ROWS = 2**17
 """Detections that are ranked at a time, so that ranking needs little memory beside the records."""
+LEAST_BLOCK_ROWS = 2**14
+"""Below so many another thread costs more than it brings."""
 
 
 def rank(
@@ -78,69 +81,55 @@ def rank(
         records, lanes, num_classes: what is ranked.
         by_score: False ranks by what else breaks ties of score: ``order``, or image and place.
     """
-    return _Ranker(records, lanes, num_classes).ranked(
-        None, range(num_classes), (), by_score=by_score
-    )
+    return Ranker(records, lanes, num_classes).ranked(range(num_classes), by_score=by_score)
 
 
-def rankings(
-    records: MatchRecords, lanes: Lanes, num_classes: int, limits: Sequence[int]
-) -> Iterator[Ranking]:
-    """:func:`rank` in blocks of whole classes, from the first class to the last.
+class Ranker:
+    """Ranks records without repeated images, any classes at a time.
 
     Args:
         records, lanes, num_classes: what is ranked.
-        limits: of detections of an image and class.
+        limits: of detections of an image and class, which rankings are to know.
     """
-    ranker = _Ranker(records, lanes, num_classes)
-    count = torch.zeros(num_classes, dtype=torch.int64, device=records.device)
-    count = count.index_add(0, records.label, torch.ones_like(records.label, dtype=torch.int64))
-    for classes in _blocks(count.tolist()):
-        rows = None
-        if len(classes) < num_classes:
-            inside = (records.label >= classes.start) & (records.label < classes.stop)
-            rows = rows_where(inside)
-        yield ranker.ranked(rows, classes, limits)
 
-
-def _blocks(rows_of_class: list[int]) -> Iterator[range]:
-    """Consecutive classes of together about BLOCK_ROWS rows; at least one block."""
-    start = rows = 0
-    for label, count in enumerate(rows_of_class):
-        if rows and rows + count > BLOCK_ROWS:
-            yield range(start, label)
-            start, rows = label, 0
-        rows += count
-    yield range(start, len(rows_of_class))
-
-
-class _Ranker:
-    """What all blocks of classes have in common."""
-
-    def __init__(self, records: MatchRecords, lanes: Lanes, num_classes: int) -> None:
-        self._records, self._lanes = records, lanes
+    def __init__(
+        self, records: MatchRecords, lanes: Lanes, num_classes: int, limits: Sequence[int] = ()
+    ) -> None:
+        self.records, self.lanes, self.num_classes = records, lanes, num_classes
+        self._limits = limits
         self._positions = _positions_out_of_order(records)
-        self._num_positives = _num_positives(records, lanes, num_classes)
+        self.num_positives = _num_positives(records, lanes, num_classes)
         claims = torch.arange(records.claimant.shape[0], dtype=torch.int32, device=records.device)
         self._claim = torch.full_like(records.label, NO_CLAIM)
         self._claim[records.claimant] = claims
 
-    def ranked(
-        self,
-        rows: Tensor | None,
-        classes: range,
-        limits: Sequence[int],
-        *,
-        by_score: bool = True,
-    ) -> Ranking:
-        """Rank the detections at ``rows`` (None: all), which are those of the classes."""
-        records = self._records
+    def blocks(self) -> list[range]:
+        """Consecutive classes of together about BLOCK_ROWS rows, less if threads wait for them."""
+        records = self.records
+        share = -(-records.num_detections // num_threads(records.device))
+        most = min(max(share, LEAST_BLOCK_ROWS), BLOCK_ROWS)
+        count = torch.zeros(self.num_classes, dtype=torch.int64, device=records.device)
+        count = count.index_add(0, records.label, torch.ones_like(records.label).long())
+        blocks, start, rows = [], 0, 0
+        for label, more in enumerate(count.tolist()):
+            if rows and rows + more > most:
+                blocks.append(range(start, label))
+                start, rows = label, 0
+            rows += more
+        return [*blocks, range(start, self.num_classes)]
+
+    def ranked(self, classes: range, *, by_score: bool = True) -> Ranking:
+        """The detections of consecutive classes; ``by_score`` as for :func:`rank`."""
+        records, rows = self.records, None
+        if len(classes) < self.num_classes:
+            label = records.label
+            rows = rows_where((label >= classes.start) & (label < classes.stop))
 
         def chosen(column: Tensor) -> Tensor:
             return column if rows is None else column.index_select(0, rows)
 
         image, label = chosen(records.image), chosen(records.label)
-        within = [_among_first(limit, image, label) for limit in limits]
+        within = [_among_first(limit, image, label) for limit in self._limits]
         label = label.long() - classes.start
         score = chosen(records.score if by_score else torch.zeros_like(records.score))
         # Stable sorts keep the rows of an image in the order of their places.
@@ -154,7 +143,7 @@ class _Ranker:
         claimant = rows_where(claim != NO_CLAIM)
         claim = claim.index_select(0, claimant)
         return Ranking(
-            self._lanes,
+            self.lanes,
             records.num_images,
             ends,
             records.score.index_select(0, place),
@@ -163,7 +152,7 @@ class _Ranker:
             claimant,
             records.true_positive.index_select(0, claim),
             records.ignored.index_select(0, claim),
-            self._num_positives[:, classes.start : classes.stop],
+            self.num_positives[:, classes.start : classes.stop],
         )
 
 

@@ -18,7 +18,7 @@ from typing import Any, Generic, Self, cast, overload
 from ..errors import InputError
 from ..lanes import Lanes
 from ..protocols import DetectionProtocol, load_protocol
-from ..ranking import rankings
+from ..ranking import Ranker
 from ..results import DetectionResult
 from ..summaries.detection import detection_result
 from ..tables.records import MatchRecords
@@ -108,10 +108,9 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
     def _result(self, distinct: Sequence[MatchRecords]) -> R_co:
         results = {}
         for protocol, records in zip(self.protocols, distinct, strict=True):
-            ranked = rankings(
-                records, Lanes.of(protocol), len(self.class_names), protocol.max_detections[:-1]
-            )
-            results[protocol.name] = detection_result(protocol, ranked, self.class_names)
+            lanes, limits = Lanes.of(protocol), protocol.max_detections[:-1]
+            ranker = Ranker(records, lanes, len(self.class_names), limits)
+            results[protocol.name] = detection_result(protocol, ranker, self.class_names)
         return cast(R_co, results[self.protocols[0].name] if self._single else results)
 
     @classmethod

@@ -27,27 +27,54 @@ def rank_order(
     first: Tensor | None = None
     for tie in reversed([tie for tie in ties if tie is not None]):
         if first is None:
-            first = torch.argsort(tie, stable=True)
+            first = stable_order(tie)
         else:
-            first = first.index_select(0, torch.argsort(tie.index_select(0, first), stable=True))
+            first = first.index_select(0, stable_order(tie.index_select(0, first)))
     if first is not None:
         group, scores = group.index_select(0, first), scores.index_select(0, first)
         return first.index_select(0, rank_order(group, scores, (), num_groups))
     key = descending_key(scores)
-    if key.device.type == "cpu" and key.dtype == torch.int32 and key.numel():
-        lowest, highest = (int(end) for end in torch.aminmax(key))
-        row_bits = key.shape[0].bit_length()
-        key_bits = (highest - lowest).bit_length()
-        if num_groups.bit_length() + key_bits + row_bits <= 63:
-            # Distinct keys that hold their row: NumPy sorts values faster than torch finds places.
-            rows = torch.arange(key.shape[0], device=key.device)
-            keys = (((group << key_bits) + (key.long() - lowest)) << row_bits) + rows
-            ranked: Tensor = torch.from_numpy(np.sort(keys.numpy()))
-            return ranked.bitwise_and(2**row_bits - 1)
+    if key.device.type == "cpu" and key.numel():
+        ranked = _by_packed_keys(group, key, num_groups)
+        if ranked is not None:
+            return ranked
     if key.dtype == torch.int32 and num_groups <= 2**31:
         return torch.argsort((group << 32) + key, stable=True)
     by_score = torch.argsort(key, stable=True)
     return by_score.index_select(0, torch.argsort(group.index_select(0, by_score), stable=True))
+
+
+def stable_order(values: Tensor) -> Tensor:
+    """[N] permutation that sorts integers [N], equal ones by their row."""
+    if values.device.type == "cpu" and values.numel():
+        ranked = _by_packed_keys(torch.zeros_like(values), values, 1)
+        if ranked is not None:
+            return ranked
+    return torch.argsort(values, stable=True)
+
+
+def _by_packed_keys(group: Tensor, key: Tensor, num_groups: int) -> Tensor | None:
+    """[N] permutation by group, key, then row; None where that does not fit 63 bits.
+
+    Group, key and row are packed into one number: NumPy sorts numbers several times as fast as
+    torch finds the places of sorted ones. Of wide keys the lowest bits are left out, which rarely
+    matters and is looked for.
+    """
+    lowest, highest = (int(end) for end in torch.aminmax(key))
+    rows = torch.arange(key.shape[0], device=key.device)
+    row_bits, key_bits = key.shape[0].bit_length(), (highest - lowest).bit_length()
+    left_out = max(0, (num_groups - 1).bit_length() + key_bits + row_bits - 63)
+    if left_out >= key_bits > 0 or key_bits > 63:
+        return None
+    packed = (key.long() - lowest) >> left_out
+    packed += group << (key_bits - left_out)
+    packed = (packed << row_bits) + rows
+    ranked = torch.from_numpy(np.sort(packed.numpy())).bitwise_and_(2**row_bits - 1)
+    if left_out:
+        group, key = group.index_select(0, ranked), key.index_select(0, ranked)
+        if ((group[1:] == group[:-1]) & (key[1:] < key[:-1])).any():
+            return None
+    return ranked
 
 
 def rank_in_group(group: Tensor) -> Tensor:

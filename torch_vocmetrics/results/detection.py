@@ -105,7 +105,8 @@ class CocoDetectionResult(DetectionResult):
     Attributes:
         precision: [T, R, K, A, M] float64, interpolated at the recall levels.
         recall: [T, K, A, M] float64, the largest recall reached.
-        scores: [T, R, K, A, M] float64, score at which each recall level is reached, 0 where not.
+        scores: [T, R, K, A, M] as the detections came, score at which each recall level is reached,
+            0 where not.
         num_positives_by_area: [A, K] int64.
     """
 

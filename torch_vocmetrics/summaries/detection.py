@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..averages import average_of, mean_over_classes, running_sum
-from ..curves import cumulative_counts, interpolate, precision_recall
+from ..curves import Interpolated, cumulative_counts, interpolate, precision_recall
 from ..protocols import DetectionProtocol
-from ..ranking import Ranking
+from ..ranking import Ranker, Ranking
 from ..results import (
     CocoDetectionResult,
     DetectionResult,
@@ -23,15 +24,16 @@ from ..results import (
     as_tensor,
     mean_of_defined,
 )
+from ..threads import side_by_side
 
 
 def detection_result(
-    protocol: DetectionProtocol, rankings: Iterable[Ranking], class_names: tuple[str, ...]
+    protocol: DetectionProtocol, ranker: Ranker, class_names: tuple[str, ...]
 ) -> DetectionResult:
-    """Curves, averages and counts of the rankings of consecutive classes under a protocol."""
+    """Curves, averages and counts of ranked records under a protocol."""
     if protocol.interpolation == "recall_grid":
-        return _coco_result(protocol, rankings, class_names)
-    return _voc_result(protocol, rankings, class_names)
+        return _coco_result(protocol, ranker, class_names)
+    return _voc_result(protocol, ranker, class_names)
 
 
 class _ClassCurves(NamedTuple):
@@ -44,15 +46,14 @@ class _ClassCurves(NamedTuple):
 
 
 def _voc_result(
-    protocol: DetectionProtocol, rankings: Iterable[Ranking], class_names: tuple[str, ...]
+    protocol: DetectionProtocol, ranker: Ranker, class_names: tuple[str, ...]
 ) -> VocDetectionResult:
-    classes: list[_ClassCurves] = []
-    positives, images, detections = [], 0, 0
-    for ranking in rankings:
-        classes += _class_curves(protocol, ranking)
-        positives.append(ranking.num_positives[0].cpu().numpy())
-        images, detections = ranking.num_images, detections + ranking.scores.shape[0]
-    npos = np.concatenate(positives)
+    def curves(block: range) -> list[_ClassCurves]:
+        return list(_class_curves(protocol, ranker.ranked(block)))
+
+    records, blocks = ranker.records, ranker.blocks()
+    classes = list(chain.from_iterable(side_by_side(curves, blocks, records.device)))
+    npos = ranker.num_positives[0].cpu().numpy()
     precisions = np.array([one.averages for one in classes]).T  # [T, K]
     by_class = np.array([running_sum(row) / len(row) for row in precisions.T])
     over_positives = protocol.mean_over == "classes_with_positives"
@@ -67,8 +68,8 @@ def _voc_result(
         num_positives=as_tensor(npos),
         true_positives=as_tensor(np.stack([one.true_positives for one in classes], axis=1)),
         false_positives=as_tensor(np.stack([one.false_positives for one in classes], axis=1)),
-        num_images=images,
-        num_detections=detections,
+        num_images=records.num_images,
+        num_detections=records.num_detections,
         average_precision_by_threshold=as_tensor(precisions),
         curves=tuple(zip(*(one.curves for one in classes), strict=True)),
     )
@@ -97,24 +98,22 @@ def _class_curves(protocol: DetectionProtocol, ranking: Ranking) -> Iterator[_Cl
 
 
 def _coco_result(
-    protocol: DetectionProtocol, rankings: Iterable[Ranking], class_names: tuple[str, ...]
+    protocol: DetectionProtocol, ranker: Ranker, class_names: tuple[str, ...]
 ) -> CocoDetectionResult:
-    arrays: dict[str, Tensor] = {}
-    positives: list[Tensor] = []
-    images = detections = start = 0
-    for ranking in rankings:
-        part = slice(start, start + ranking.num_classes)
-        _interpolated(protocol, ranking, arrays, part, len(class_names))
-        positives.append(ranking.num_positives.cpu())
-        images, start = ranking.num_images, part.stop
-        detections += ranking.scores.shape[0]
+    records = ranker.records
+    arrays = _empty_arrays(protocol, ranker)
+
+    def fill(block: range) -> None:
+        _interpolated(protocol, ranker.ranked(block), arrays, slice(block.start, block.stop))
+
+    side_by_side(fill, ranker.blocks(), records.device)
     # Filled as [A, M, T, K, ...]; read as COCOeval has them, [T, (R,) K, A, M].
     found = {
         name: values.permute(2, *range(values.dim() - 1, 2, -1), 0, 1).cpu()
         for name, values in arrays.items()
     }
-    precision, npos = found["precision"], torch.cat(positives, dim=1)
-    main = precision[..., 0, -1]
+    npos = ranker.num_positives.cpu()
+    main = found["precision"][..., 0, -1]
     by_class = np.array([mean_of_defined(main[:, :, k]) for k in range(len(class_names))])
     return CocoDetectionResult(
         protocol=protocol,
@@ -127,28 +126,39 @@ def _coco_result(
         num_positives=npos[0],
         true_positives=found["true_positives"][..., 0, -1].contiguous(),
         false_positives=found["false_positives"][..., 0, -1].contiguous(),
-        num_images=images,
-        num_detections=detections,
-        precision=precision,
+        num_images=records.num_images,
+        num_detections=records.num_detections,
+        precision=found["precision"],
         recall=found["recall"],
         scores=found["scores"],
         num_positives_by_area=npos,
     )
 
 
+def _empty_arrays(protocol: DetectionProtocol, ranker: Ranker) -> dict[str, Tensor]:
+    """[A, M, T, K, ...] for each field of the curves."""
+    records = ranker.records
+    thresholds, levels = len(protocol.iou_thresholds), len(protocol.recall_levels)
+    limits = len(protocol.max_detections) or 1
+    shape = (len(protocol.area_ranges), limits, thresholds, ranker.num_classes)
+
+    def empty(dtype: torch.dtype, *more: int) -> Tensor:
+        return torch.empty((*shape, *more), dtype=dtype, device=records.device)
+
+    return Interpolated(
+        precision=empty(torch.float64, levels),
+        scores=empty(records.score.dtype, levels),
+        recall=empty(torch.float64),
+        true_positives=empty(torch.int64),
+        false_positives=empty(torch.int64),
+    )._asdict()
+
+
 def _interpolated(
-    protocol: DetectionProtocol,
-    ranking: Ranking,
-    arrays: dict[str, Tensor],
-    part: slice,
-    num_classes: int,
+    protocol: DetectionProtocol, ranking: Ranking, arrays: dict[str, Tensor], classes: slice
 ) -> None:
-    """Fill the classes of a ranking into ``arrays`` [A, M, T, K, ...], made for the first one."""
-    num_areas, num_limits = len(protocol.area_ranges), len(ranking.within) + 1
-    for area in range(num_areas):
+    """Fill the classes of a ranking into ``arrays`` [A, M, T, K, ...]."""
+    for area in range(len(protocol.area_ranges)):
         for number, curves in enumerate(interpolate(ranking, area, protocol)):
             for name, values in curves._asdict().items():
-                if name not in arrays:
-                    axes = (num_areas, num_limits, values.shape[0], num_classes)
-                    arrays[name] = values.new_empty((*axes, *values.shape[2:]))
-                arrays[name][area, number, :, part] = values
+                arrays[name][area, number, :, classes] = values
