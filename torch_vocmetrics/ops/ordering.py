@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -36,23 +35,31 @@ def rank_order(
     key = descending_key(scores)
     if key.device.type == "cpu" and key.dtype == torch.int32 and key.numel():
         lowest, highest = (int(end) for end in torch.aminmax(key))
-        row_bits = key.shape[0].bit_length()
         key_bits = (highest - lowest).bit_length()
-        if num_groups.bit_length() + key_bits + row_bits <= 63:
-            # Distinct keys that hold their row: NumPy sorts values faster than torch finds places.
-            rows = torch.arange(key.shape[0], device=key.device)
-            keys = (((group << key_bits) + (key.long() - lowest)) << row_bits) + rows
-            ranked: Tensor = torch.from_numpy(np.sort(keys.numpy()))
-            return ranked.bitwise_and(2**row_bits - 1)
+        if num_groups.bit_length() + key_bits + key.shape[0].bit_length() <= 63:
+            keys = (group << key_bits) + (key.long() - lowest)
+            return stable_order(keys, num_groups << key_bits)
     if key.dtype == torch.int32 and num_groups <= 2**31:
         return torch.argsort((group << 32) + key, stable=True)
     by_score = torch.argsort(key, stable=True)
-    return by_score.index_select(0, torch.argsort(group.index_select(0, by_score), stable=True))
+    return by_score.index_select(0, stable_order(group.index_select(0, by_score), num_groups))
+
+
+def stable_order(keys: Tensor, end: int) -> Tensor:
+    """[N] permutation: by ``keys`` [N] int64 in [0, end), then the row."""
+    row_bits = keys.shape[0].bit_length()
+    if keys.device.type == "cpu" and end.bit_length() + row_bits <= 63:
+        # Distinct keys that hold their row: NumPy sorts values faster than torch finds places.
+        ranked = (keys << row_bits).add_(torch.arange(keys.shape[0], device=keys.device))
+        ranked.numpy().sort()
+        return ranked.bitwise_and_(2**row_bits - 1)
+    return torch.argsort(keys, stable=True)
 
 
 def rank_in_group(group: Tensor) -> Tensor:
     """[N] int64: place of each row among the rows of its group; ``group`` [N] rises."""
-    rows = torch.arange(group.shape[0], device=group.device)
-    starts = torch.ones_like(group, dtype=torch.bool)
-    starts[1:] = group[1:] != group[:-1]
-    return rows - torch.cummax(torch.where(starts, rows, 0), dim=0).values
+    rank = torch.arange(group.shape[0], device=group.device)
+    later = rank[1:]
+    starts = later * (group[1:] != group[:-1])
+    later -= torch.cummax(starts, dim=0).values
+    return rank
