@@ -181,6 +181,18 @@ def test_rank_in_group() -> None:
     assert rank_in_group(torch.zeros(0, dtype=torch.int64)).tolist() == []
 
 
+@pytest.mark.parametrize("step", [1, 2**40])
+def test_candidate_pairs_are_all_pairs_of_equal_groups(step: int) -> None:
+    """By detection, then by object, in groups that follow one another and in some far apart."""
+    rng = torch.Generator().manual_seed(0)
+    for found, true in ((30, 20), (30, 0), (0, 20), (1, 1)):
+        group = torch.randint(-1, 6, (found,), generator=rng) * step
+        object_group = torch.randint(0, 5, (true,), generator=rng) * step
+        pairs = candidate_pairs(group, object_group)
+        wanted = (group[:, None] == object_group[None, :]).nonzero().unbind(1)
+        assert [column.tolist() for column in pairs] == [column.tolist() for column in wanted]
+
+
 def test_overlaps_by_hand() -> None:
     first = torch.tensor([[1.0, 1, 10, 10], [1, 1, 10, 10], [0, 0, 0, 0], [5, 5, 4, 9]])
     second = torch.tensor([[1.0, 1, 10, 5], [11, 1, 20, 10], [0, 0, 0, 0], [5, 5, 9, 9]])
