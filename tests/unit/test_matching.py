@@ -23,7 +23,10 @@ from torch_vocmetrics.ops.ordering import rank_in_group, rank_order
 def random_candidates(
     seed: int,
 ) -> tuple[greedy.Candidates, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Pairs of a few groups with random bits, few distinct overlaps, and exclusive bits."""
+    """Pairs of a few groups with random bits, few distinct overlaps, and exclusive bits.
+
+    Of an odd seed, the overlap does not depend on whether the object counts.
+    """
     rng = torch.Generator().manual_seed(seed)
 
     def whole(high: int, size: int) -> torch.Tensor:
@@ -38,12 +41,13 @@ def random_candidates(
     ignored = whole(16, size) & ~counted
     thin = whole(3, size) > 0
     exclusive = whole(16, objects)
+    overlap, ignore_overlap = whole(4, size) / 4, whole(4, size) / 4
     return (
         greedy.Candidates(
             pairs.detection,
             pairs.ground_truth,
-            whole(4, size) / 4,
-            whole(4, size) / 4,
+            overlap,
+            overlap if seed % 2 else ignore_overlap,
             counted * thin,
             ignored * thin,
         ),
