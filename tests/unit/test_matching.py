@@ -31,7 +31,10 @@ from torch_vocmetrics.ops.ordering import rank_in_group, rank_order
 def random_candidates(
     seed: int,
 ) -> tuple[greedy.Candidates, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Pairs of a few groups with random bits, few distinct overlaps, and exclusive bits."""
+    """Pairs of a few groups with random bits, few distinct overlaps, and exclusive bits.
+
+    Of an odd seed, the overlap does not depend on whether the object counts.
+    """
     rng = torch.Generator().manual_seed(seed)
 
     def whole(high: int, size: int) -> torch.Tensor:
@@ -46,12 +49,13 @@ def random_candidates(
     ignored = whole(16, size) & ~counted
     thin = whole(3, size) > 0
     exclusive = whole(16, objects)
+    overlap, ignore_overlap = whole(4, size) / 4, whole(4, size) / 4
     return (
         greedy.Candidates(
             pairs.detection,
             pairs.ground_truth,
-            whole(4, size) / 4,
-            whole(4, size) / 4,
+            overlap,
+            overlap if seed % 2 else ignore_overlap,
             counted * thin,
             ignored * thin,
         ),
@@ -201,6 +205,18 @@ def test_rank_order_is_stable_and_zero_has_no_sign(dtype: torch.dtype) -> None:
 def test_rank_in_group() -> None:
     assert rank_in_group(torch.tensor([0, 0, 3, 3, 3, 9])).tolist() == [0, 1, 0, 1, 2, 0]
     assert rank_in_group(torch.zeros(0, dtype=torch.int64)).tolist() == []
+
+
+@pytest.mark.parametrize("step", [1, 2**40])
+def test_candidate_pairs_are_all_pairs_of_equal_groups(step: int) -> None:
+    """By detection, then by object, in groups that follow one another and in some far apart."""
+    rng = torch.Generator().manual_seed(0)
+    for found, true in ((30, 20), (30, 0), (0, 20), (1, 1)):
+        group = torch.randint(-1, 6, (found,), generator=rng) * step
+        object_group = torch.randint(0, 5, (true,), generator=rng) * step
+        pairs = candidate_pairs(group, object_group)
+        wanted = (group[:, None] == object_group[None, :]).nonzero().unbind(1)
+        assert [column.tolist() for column in pairs] == [column.tolist() for column in wanted]
 
 
 def test_overlaps_by_hand() -> None:

@@ -7,12 +7,21 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..ops.selection import rows_where
+
+TABLE_PER_ROW = 4
+"""Groups per row up to which a table of all groups is cheaper than a search for each row."""
+
 
 class Pairs(NamedTuple):
     """P pairs, ordered by detection, then by object."""
 
     detection: Tensor
     ground_truth: Tensor
+
+    def rows(self, index: Tensor) -> Pairs:
+        """The pairs at ``index``."""
+        return Pairs(*(column.index_select(0, index) for column in self))
 
 
 def candidate_pairs(detection_group: Tensor, ground_truth_group: Tensor) -> Pairs:
@@ -23,13 +32,32 @@ def candidate_pairs(detection_group: Tensor, ground_truth_group: Tensor) -> Pair
         ground_truth_group: [M] int64 in any order; of one group, objects come in row order.
     """
     by_group = torch.argsort(ground_truth_group, stable=True)
-    groups = ground_truth_group.index_select(0, by_group)
-    first = torch.searchsorted(groups, detection_group)
-    count = torch.searchsorted(groups, detection_group, right=True) - first
+    first, count = _runs(ground_truth_group.index_select(0, by_group), detection_group)
+    # Most detections are of a group without objects: they need no place in what follows.
+    rows = rows_where(count.bool())
+    first, count = first.index_select(0, rows), count.index_select(0, rows)
     ends = torch.cumsum(count, dim=0)
     total = int(ends[-1]) if ends.numel() else 0
-    rows = torch.arange(detection_group.shape[0], device=groups.device)
-    detection = torch.repeat_interleave(rows, count, output_size=total)
-    shift = (first - ends + count).index_select(0, detection)
-    places = torch.arange(total, device=groups.device) + shift
+    turn = torch.repeat_interleave(count, output_size=total)
+    detection = rows.index_select(0, turn)
+    places = (first - ends + count).index_select(0, turn)
+    places += torch.arange(total, device=places.device)
     return Pairs(detection, by_group.index_select(0, places))
+
+
+def _runs(groups: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """[N] each: where the run of each ``wanted`` [N] group begins in rising ``groups``; its size.
+
+    What begins an empty run means nothing.
+    """
+    if groups.numel() == 0:
+        return torch.zeros_like(wanted), torch.zeros_like(wanted)
+    lowest, highest = int(groups[0]), int(groups[-1])
+    if highest - lowest > TABLE_PER_ROW * (groups.shape[0] + wanted.shape[0]):
+        first = torch.searchsorted(groups, wanted)
+        return first, torch.searchsorted(groups, wanted, right=True) - first
+    # The table begins and ends with an empty group, for those that are outside.
+    sizes = torch.bincount(groups - (lowest - 1), minlength=highest - lowest + 3)
+    slot = (wanted - (lowest - 1)).clamp_(0, sizes.shape[0] - 1)
+    first = torch.cumsum(sizes, dim=0) - sizes
+    return first.index_select(0, slot), sizes.index_select(0, slot)

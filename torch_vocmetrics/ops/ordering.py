@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,9 +26,9 @@ def rank_order(
     first: Tensor | None = None
     for tie in reversed([tie for tie in ties if tie is not None]):
         if first is None:
-            first = stable_order(tie)
+            first = _order_of(tie)
         else:
-            first = first.index_select(0, stable_order(tie.index_select(0, first)))
+            first = first.index_select(0, _order_of(tie.index_select(0, first)))
     if first is not None:
         group, scores = group.index_select(0, first), scores.index_select(0, first)
         return first.index_select(0, rank_order(group, scores, (), num_groups))
@@ -41,11 +40,11 @@ def rank_order(
     if key.dtype == torch.int32 and num_groups <= 2**31:
         return torch.argsort((group << 32) + key, stable=True)
     by_score = torch.argsort(key, stable=True)
-    return by_score.index_select(0, torch.argsort(group.index_select(0, by_score), stable=True))
+    return by_score.index_select(0, stable_order(group.index_select(0, by_score), num_groups))
 
 
-def stable_order(values: Tensor) -> Tensor:
-    """[N] permutation that sorts integers [N], equal ones by their row."""
+def _order_of(values: Tensor) -> Tensor:
+    """[N] permutation: by ``values`` [N] int64 of any range, then the row."""
     if values.device.type == "cpu" and values.numel():
         ranked = _by_packed_keys(torch.zeros_like(values), values, 1)
         if ranked is not None:
@@ -54,32 +53,40 @@ def stable_order(values: Tensor) -> Tensor:
 
 
 def _by_packed_keys(group: Tensor, key: Tensor, num_groups: int) -> Tensor | None:
-    """[N] permutation by group, key, then row; None where that does not fit 63 bits.
+    """[N] permutation by group, key, then row, on the host; None where that does not fit 63 bits.
 
-    Group, key and row are packed into one number: NumPy sorts numbers several times as fast as
-    torch finds the places of sorted ones. Of wide keys the lowest bits are left out, which rarely
-    matters and is looked for.
+    Of wide keys the lowest bits are left out, which rarely matters and is looked for.
     """
     lowest, highest = (int(end) for end in torch.aminmax(key))
-    rows = torch.arange(key.shape[0], device=key.device)
-    row_bits, key_bits = key.shape[0].bit_length(), (highest - lowest).bit_length()
-    left_out = max(0, (num_groups - 1).bit_length() + key_bits + row_bits - 63)
-    if left_out >= key_bits > 0 or key_bits > 63:
+    key_bits = (highest - lowest).bit_length()
+    bits = (num_groups - 1).bit_length() + key_bits + key.shape[0].bit_length()
+    kept = key_bits - max(0, bits - 63)
+    if key_bits > 63 or kept < min(key_bits, 1):
         return None
-    packed = (key.long() - lowest) >> left_out
-    packed += group << (key_bits - left_out)
-    packed = (packed << row_bits) + rows
-    ranked = torch.from_numpy(np.sort(packed.numpy())).bitwise_and_(2**row_bits - 1)
-    if left_out:
+    packed = (group << kept).add_((key.long() - lowest) >> (key_bits - kept))
+    ranked = stable_order(packed, num_groups << kept)
+    if kept < key_bits:
         group, key = group.index_select(0, ranked), key.index_select(0, ranked)
         if ((group[1:] == group[:-1]) & (key[1:] < key[:-1])).any():
             return None
     return ranked
 
 
+def stable_order(keys: Tensor, end: int) -> Tensor:
+    """[N] permutation: by ``keys`` [N] int64 in [0, end), then the row."""
+    row_bits = keys.shape[0].bit_length()
+    if keys.device.type == "cpu" and (end - 1).bit_length() + row_bits <= 63:
+        # Distinct keys that hold their row: NumPy sorts values faster than torch finds places.
+        ranked = (keys << row_bits).add_(torch.arange(keys.shape[0], device=keys.device))
+        ranked.numpy().sort()
+        return ranked.bitwise_and_(2**row_bits - 1)
+    return torch.argsort(keys, stable=True)
+
+
 def rank_in_group(group: Tensor) -> Tensor:
     """[N] int64: place of each row among the rows of its group; ``group`` [N] rises."""
-    rows = torch.arange(group.shape[0], device=group.device)
-    starts = torch.ones_like(group, dtype=torch.bool)
-    starts[1:] = group[1:] != group[:-1]
-    return rows - torch.cummax(torch.where(starts, rows, 0), dim=0).values
+    rank = torch.arange(group.shape[0], device=group.device)
+    later = rank[1:]
+    starts = later * (group[1:] != group[:-1])
+    later -= torch.cummax(starts, dim=0).values
+    return rank
