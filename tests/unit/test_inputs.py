@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import UserDict
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from torch_vocmetrics import DetectionAP, InputError, ProtocolError, VocMetricsError
+from torch_vocmetrics.inputs.images import pack
 
 BOX = [[10.0, 10.0, 50.0, 50.0]]
 
@@ -78,6 +80,14 @@ FAULTY: list[tuple[str, Any, Any, str]] = [
         target(),
         r"key 'scores': must have one entry per box, got shape \(2,\) beside 1 boxes",
     ),
+    ("scores in a column", prediction(scores=torch.zeros(1, 1)), target(), r"got shape \(1, 1\)"),
+    ("scores in a row", prediction(scores=torch.zeros(1, 2)), target(), r"shape \(1, 2\) beside 1"),
+    (
+        "one score of no axis",
+        prediction(scores=torch.tensor(0.5)),
+        target(),
+        r"shape \(\) beside 1",
+    ),
     ("scores of no box", prediction(boxes=EMPTY, labels=EMPTY), target(), "beside 0 boxes"),
     (
         "float labels",
@@ -115,6 +125,8 @@ FAULTY: list[tuple[str, Any, Any, str]] = [
         target(area=[-1.0]),
         "the area is negative or infinite, got -1.0",
     ),
+    ("infinite area", prediction(), target(area=[INF]), "negative or infinite, got inf"),
+    ("least area", prediction(), target(area=[-INF]), "negative or infinite, got -inf"),
     ("inverted", prediction(boxes=[[5.0, 5, 1, 9]]), target(), "box is inverted, got .*xyxy"),
     ("id of float", prediction(), target(image_id=1.5), "'image_id': must be an int or a str"),
     ("id of bool", prediction(), target(image_id=True), "must be an int or a str"),
@@ -154,6 +166,26 @@ def test_wrong_input_is_told_and_loses_nothing(wrong: Any, true: Any, sentence: 
             [prediction(), prediction()],
             [target(image_id=1), target(image_id="a")],
             "all int or all str",
+        ),
+        (
+            [prediction(), prediction(labels=None)],
+            [target(), target()],
+            "prediction 1: key 'labels' is missing",
+        ),
+        (
+            [prediction(), prediction(boxes=torch.zeros(4))],
+            [target(), target()],
+            r"prediction 1, key 'boxes': must have shape \[N, 4\], got \(4,\)",
+        ),
+        (  # as many scores as boxes, but not in each image
+            [prediction(scores=torch.zeros(2)), prediction(scores=EMPTY)],
+            [target(), target()],
+            r"prediction 0, key 'scores': .* got shape \(2,\) beside 1 boxes",
+        ),
+        (  # joined, they would be integers
+            [prediction(), prediction(labels=torch.tensor([True]))],
+            [target(), target()],
+            "predictions, key 'labels': must be integers, got torch.bool",
         ),
         (
             [prediction(order=[1]), prediction()],
@@ -290,6 +322,57 @@ def test_mixed_number_types_in_a_batch_lose_nothing() -> None:
         [prediction(boxes=wide), prediction(boxes=narrow), prediction(boxes=whole)],
         [target(boxes=whole), target(boxes=narrow), target(boxes=wide)],
     )
+    assert metric.compute().headline > 0.999
+
+
+@pytest.mark.parametrize("odd", [torch.zeros(0, 4), torch.zeros(0, 1), torch.zeros(0).long(), []])
+def test_columns_without_rows_have_any_shape_and_type(odd: Any) -> None:
+    nothing = prediction(boxes=torch.zeros(0, 4), scores=odd, labels=odd)
+    no_object = target(boxes=torch.zeros(0, 4), labels=odd, iscrowd=odd, area=odd)
+    metric = DetectionAP("coco2017", num_classes=1)
+    true = target(iscrowd=torch.tensor([False]), area=torch.tensor([1600.0]))
+    metric.update([nothing, prediction(), nothing], [no_object, true, no_object])
+    batch = metric._pending[0]
+    assert (batch.detections.counts, batch.ground_truths.counts) == ((0, 1, 0), (0, 1, 0))
+    assert batch.detections.scores.dtype == torch.float32
+    assert metric.compute().headline > 0.999
+
+
+def test_wide_integers_beside_floats_lose_nothing() -> None:
+    """``torch.cat`` alone would make float32 of both, in which the two scores are one."""
+    fine = torch.tensor([16_777_217])
+    found = [prediction(scores=torch.tensor([16_777_216.0])), prediction(scores=fine)]
+    metric = DetectionAP("coco2017", num_classes=1).update(found, [target(), target()])
+    assert metric._pending[0].detections.scores.tolist() == [16_777_216.0, 16_777_217.0]
+
+
+def test_tensors_on_several_devices_join_off_the_host() -> None:
+    found = [prediction(), {key: value.to("meta") for key, value in prediction().items()}]
+    rules = DetectionAP("coco2017", num_classes=1)._rules
+    for images in (found, found[::-1]):
+        batch = pack(images, [target(), target()], rules, None)
+        assert {batch.detections.scores.device.type, batch.detections.boxes.device.type} == {"meta"}
+
+
+def test_flags_of_every_type_add_up() -> None:
+    metric = DetectionAP("coco2017", num_classes=1)
+    all_flags = {"difficult": torch.tensor([7]), "iscrowd": torch.tensor([True]), "ignore": [1.0]}
+    metric.update([prediction()] * 2, [target(**all_flags), target(ignore=torch.tensor([True]))])
+    assert metric._pending[0].ground_truths.flags.tolist() == [7, 4]
+    assert metric._pending[0].ground_truths.flags.dtype == torch.uint8
+
+
+def test_huge_values_are_no_fault() -> None:
+    """Their sum, and the width of the box, are infinite in float32."""
+    huge = torch.tensor([[-3e38, 0, 3e38, 3e38]])
+    metric = DetectionAP("coco2017", num_classes=1)
+    metric.update([prediction(boxes=huge, scores=torch.tensor([3e38]))] * 2, [target()] * 2)
+    assert metric.compute().num_images == 2
+
+
+def test_mappings_and_strange_keys_are_taken() -> None:
+    found = UserDict(prediction(embedding=torch.zeros(1, 8)))
+    metric = DetectionAP("coco2017", num_classes=1).update([found], [target(license=3)])
     assert metric.compute().headline > 0.999
 
 

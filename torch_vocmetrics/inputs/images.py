@@ -6,6 +6,7 @@ import difflib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -35,6 +36,7 @@ NEAR_MISSES = {
     "image_size": ("img_size", "image_sizes"),
     "order": ("orders",),
 }
+NEAR_NAMES = frozenset(chain.from_iterable(NEAR_MISSES.values()))
 PREDICTION_KEYS = ("boxes", "scores", "labels", "order")
 TARGET_KEYS = ("boxes", "labels", *FLAGS, "area", "image_id", "image_size")
 PEDESTRIAN_KEYS = ("visible_boxes", "visibility", "occlusion")
@@ -228,13 +230,24 @@ def _side(
             where=f"{name}s",
             got=type(images).__name__,
         )
-    allowed, needed = frozenset(known), frozenset(required)
-    for image, rows in enumerate(images):
-        if not isinstance(rows, Mapping):
-            raise InputError("must be a dict", where=f"{name}s[{image}]", got=type(rows).__name__)
-        if not needed <= rows.keys() <= allowed:  # else there is nothing to complain of
+    if not _keys_are_sound(images, required):
+        for image, rows in enumerate(images):
+            if not isinstance(rows, Mapping):
+                raise InputError(
+                    "must be a dict", where=f"{name}s[{image}]", got=type(rows).__name__
+                )
             check_keys(rows, known, required, f"{name} {image}")
     return ImageList(images, name, box_format)
+
+
+def _keys_are_sound(images: Sequence[Rows], required: tuple[str, ...]) -> bool:
+    """Whether it is plain that :func:`check_keys` finds nothing; most images have the same keys."""
+    if not all(issubclass(kind, Mapping) for kind in set(map(type, images))):
+        return False
+    return all(
+        NEAR_NAMES.isdisjoint(keys) and set(required).issubset(keys)
+        for keys in set(map(tuple, images))
+    )
 
 
 def check_keys(rows: Rows, known: tuple[str, ...], required: tuple[str, ...], where: str) -> None:
@@ -278,7 +291,7 @@ def _pack_ground_truths(side: Side, rules: InputRules) -> GroundTruths:
     flags = torch.zeros_like(labels, dtype=torch.uint8)
     for bit, key in enumerate(FLAGS):
         if key in side:
-            flags = flags | side.column(key, FLAG, missing=0) << bit
+            flags.add_(side.column(key, FLAG, missing=0), alpha=1 << bit)
     if "area" in side:
         area = side.column("area", FLOATING, missing=torch.nan).double()
     else:
@@ -306,7 +319,7 @@ def _class_index(labels: Tensor, rules: InputRules) -> Tensor:
     if rules.label_ids is None:
         if labels.numel() and on_host(labels):
             lowest, highest = torch.aminmax(labels)
-            if lowest >= 0 and highest < rules.num_classes:
+            if lowest.item() >= 0 and highest.item() < rules.num_classes:
                 return labels
         known, classes = (labels >= 0) & (labels < rules.num_classes), labels
     else:

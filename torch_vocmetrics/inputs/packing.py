@@ -6,7 +6,9 @@ stays on the device on which its images are; :mod:`transfer` moves whole columns
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -46,7 +48,9 @@ def _to_integers(values: Tensor) -> Tensor | None:
 
 
 def _to_flag(values: Tensor) -> Tensor | None:
-    return None if values.is_complex() else (values != 0).to(torch.uint8)
+    if values.is_complex():
+        return None
+    return (values if values.dtype == torch.bool else values != 0).to(torch.uint8)
 
 
 FLOATING = Kind(_to_floating, torch.float32, "must be real numbers", "convert with .float()")
@@ -92,29 +96,37 @@ class ImageList(Side):
     """A :class:`Side` out of a list with one dict per image."""
 
     def __init__(self, images: Sequence[Rows], name: str, box_format: str) -> None:
-        self._images, self._name = images, name
+        self._images, self._name, self.box_format = images, name, box_format
+        self._keys = frozenset[str]().union(*images)
         parts = [rows["boxes"] for rows in images]
-        self.box_format, plain = box_format, all(type(part) is Tensor for part in parts)
-        if not (plain and all(len(part.shape) == 2 and part.shape[1] == 4 for part in parts)):
+        boxes = _joined(parts, (4,)) if _plain(parts) else None
+        if boxes is None:
             parts = [self._boxes(image) for image in range(len(images))]
             filled = [part for part in parts if part.shape[0]]
             self.box_format = _common_format(filled, box_format, name)
             parts = [as_plain(part) for part in parts]
-        self.counts = tuple(part.shape[0] for part in parts)
-        self.coarse = _coarse(parts)
-        self.boxes = self._cat("boxes", parts, FLOATING).reshape(-1, 4)
+            self.coarse = _coarse(parts)
+            boxes = self._cat("boxes", parts, FLOATING).reshape(-1, 4)
+        else:
+            self.coarse = _coarse([boxes])
+        self.counts = _lengths(parts, (4,))
+        self.boxes = _converted(boxes, FLOATING, self._whole("boxes"))
 
     def __contains__(self, key: str) -> bool:
-        return any(key in rows for rows in self._images)
+        return key in self._keys
 
     def column(
         self, key: str, kind: Kind, *, missing: float | None = None, shape: tuple[int, ...] = ()
     ) -> Tensor:
         parts: list[Any] = [rows.get(key) for rows in self._images]
-        sizes = [(count, *shape) for count in self.counts]
-        if any(type(part) is not Tensor for part in parts) or [p.shape for p in parts] != sizes:
+        values = None
+        if _plain(parts) and _lengths(parts, shape) == self.counts:
+            values = _joined(list(compress(parts, self.counts)), shape)
+        if values is None:
+            sizes = [(count, *shape) for count in self.counts]
             parts = [self._rows(image, key, missing, size) for image, size in enumerate(sizes)]
-        return self._cat(key, parts, kind).reshape(-1, *shape)
+            values = self._cat(key, parts, kind).reshape(-1, *shape)
+        return _converted(values, kind, self._whole(key))
 
     def _rows(self, image: int, key: str, missing: float | None, size: tuple[int, ...]) -> Tensor:
         """The values of one image, whatever form they have."""
@@ -135,13 +147,15 @@ class ImageList(Side):
         return all(key in rows for rows, count in counted if count)
 
     def of_images(self, key: str) -> list[Any] | None:
+        if key not in self:
+            return None
         given = [rows[key] for rows in self._images if key in rows]
-        if given and len(given) < len(self._images):
+        if len(given) < len(self._images):
             raise InputError(
                 f"some {self._name}s have an {key} and others have none",
                 remedy=f"give {key} in every {self._name} or in none",
             )
-        return given or None
+        return given
 
     def _boxes(self, image: int) -> Tensor:
         boxes = tensor_of(self._images[image]["boxes"], lambda: self._where(image, "boxes"))
@@ -154,17 +168,17 @@ class ImageList(Side):
         return boxes
 
     def _cat(self, key: str, parts: list[Tensor], kind: Kind) -> Tensor:
-        """One tensor; several number types are widened before they are mixed."""
-        where = f"{self._name}s, key {key!r}"
-        if parts and len({(part.dtype, part.device) for part in parts}) == 1:
-            return _converted(torch.cat(parts), kind, where)
+        """One tensor of any parts; several number types are widened before they are mixed."""
         filled = [part for part in parts if part.numel()]
         if not filled:
             home = parts[0].device if parts else torch.device("cpu")
             return torch.zeros(0, dtype=kind.dtype, device=home)
         if len({part.dtype for part in filled}) > 1:
-            filled = [_converted(part, kind, where) for part in filled]
-        return _converted(torch.cat(_on_one_device(filled)), kind, where)
+            filled = [_converted(part, kind, self._whole(key)) for part in filled]
+        return torch.cat(_on_one_device(filled))
+
+    def _whole(self, key: str) -> str:
+        return f"{self._name}s, key {key!r}"
 
     def _where(self, image: int, key: str) -> str:
         return f"{self._name} {image}, key {key!r}"
@@ -244,7 +258,7 @@ class PackedRows(Side):
                 remedy="give a list or a CPU tensor",
             )
         sizes = tuple(counts.tolist() if isinstance(counts, Tensor | np.ndarray) else counts)
-        if not all(isinstance(size, int) for size in sizes):
+        if not all(issubclass(kind, int) for kind in set(map(type, sizes))):
             raise InputError("must be integers", where=self._where("counts"), got=list(sizes))
         if boxes.dim() == 2 and (min(sizes, default=0) < 0 or sum(sizes) != boxes.shape[0]):
             raise InputError(
@@ -274,6 +288,33 @@ def tensor_of(value: object, where: Callable[[], str]) -> Tensor:
 def as_plain(boxes: Tensor) -> Tensor:
     """Without the subclass that torchvision gives boxes."""
     return boxes.as_subclass(Tensor) if hasattr(boxes, "format") else boxes
+
+
+def _plain(parts: Sequence[Any]) -> bool:
+    """Whether the parts are tensors, and of no subclass."""
+    return set(map(type, parts)) == {Tensor}
+
+
+def _joined(parts: list[Tensor], shape: tuple[int, ...]) -> Tensor | None:
+    """Parts of shape [n, *shape] as one tensor; None where there are none or they need care.
+
+    ``torch.cat`` itself refuses unlike shapes and several CUDA devices. Number types it would mix
+    at a loss, and MPS takes memory of the host for its own. Parts of shape [0] it skips, at several
+    times the cost.
+    """
+    if len({part.dtype for part in parts}) != 1 or len({part.is_cpu for part in parts}) != 1:
+        return None
+    try:
+        values = torch.cat(parts)
+    except RuntimeError:
+        return None
+    return values if values.shape[1:] == shape else None
+
+
+def _lengths(parts: Sequence[Tensor], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Rows of each part of shape [n, *shape], or [0], by what is cheapest to read of a tensor."""
+    width = math.prod(shape)
+    return tuple([part.numel() // width for part in parts])
 
 
 def _common_format(parts: Sequence[Tensor], expected: str, name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, product
+from operator import mul
 from typing import Any, Generic, Self
 
 import torch
@@ -129,9 +130,9 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         if batch.num_images:
             self._device = batch.detections.boxes.device
             self._pending.append(batch)
-            counts = list(zip(batch.detections.counts, batch.ground_truths.counts, strict=True))
-            self._pending_rows += sum(n + m + 1 for n, m in counts)
-            self._pending_pairs += sum(n * m for n, m in counts)
+            found, true = batch.detections.counts, batch.ground_truths.counts
+            self._pending_rows += sum(found) + sum(true) + batch.num_images
+            self._pending_pairs += sum(map(mul, found, true))
             self._pending_mask_bytes += batch.mask_bytes
         if (
             self._pending_rows >= CHUNK_ROWS
