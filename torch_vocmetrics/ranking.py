@@ -18,7 +18,6 @@ from .ops.ordering import rank_order
 from .ops.selection import rows_where
 from .tables.records import MatchRecords
 from .tables.repeats import repeats, unequal_truth, warn_of_repeats
-from .threads import num_threads
 from .transfer import from_host
 
 
@@ -68,8 +67,6 @@ class Ranking:
 NO_CLAIM = -1
 BLOCK_ROWS = 2**17
 """Detections that are ranked at a time, so that ranking needs little memory beside the records."""
-LEAST_BLOCK_ROWS = 2**14
-"""Below so many another thread costs more than it brings."""
 
 
 def rank(
@@ -104,15 +101,13 @@ class Ranker:
         self._claim[records.claimant] = claims
 
     def blocks(self) -> list[range]:
-        """Consecutive classes of together about BLOCK_ROWS rows, less if threads wait for them."""
+        """Consecutive classes of together about BLOCK_ROWS rows."""
         records = self.records
-        share = -(-records.num_detections // num_threads(records.device))
-        most = min(max(share, LEAST_BLOCK_ROWS), BLOCK_ROWS)
         count = torch.zeros(self.num_classes, dtype=torch.int64, device=records.device)
         count = count.index_add(0, records.label, torch.ones_like(records.label).long())
         blocks, start, rows = [], 0, 0
         for label, more in enumerate(count.tolist()):
-            if rows and rows + more > most:
+            if rows and rows + more > BLOCK_ROWS:
                 blocks.append(range(start, label))
                 start, rows = label, 0
             rows += more

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, product
+from itertools import chain
 from operator import mul
 from typing import Any, Generic, Self
 
@@ -30,7 +30,6 @@ from ..protocols import DetectionProtocol, MissRateProtocol
 from ..ragged import BOX_FORMATS, Detections, GroundTruths, even_shares
 from ..ranking import distinct_images
 from ..tables.records import OPTIONAL, TENSORS, GrowingRecords, Ids, MatchRecords
-from ..threads import num_threads, side_by_side
 from ..transfer import to_device
 from .base import Metric, R_co
 
@@ -38,9 +37,6 @@ CHUNK_ROWS = 2**16
 CHUNK_PAIRS = 2**22
 CHUNK_MASK_BYTES = 2**25
 """A chunk is matched when it holds so many rows, pairs (by their bound), or bytes of masks."""
-
-FEW_IMAGES = 16
-"""For fewer images another thread costs more than it brings."""
 
 RecordProtocol = DetectionProtocol | MissRateProtocol
 
@@ -188,25 +184,18 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         device = detections.boxes.device
         sizes = to_device([sizes], device)[0]
 
-        def matched(work: tuple[int, slice]) -> MatchRecords:
-            number, images = work
-            records = self._match_chunk(
-                self.protocols[number],
-                detections.images(images),
-                ground_truths.images(images),
-                None if ids is None else ids[images],
-                sizes[images],
-            )
-            # On a device that would wait; it is done when the records are read.
-            return records.compact(self._lanes(number)) if device.type == "cpu" else records
-
         rows = [n + m for n, m in zip(detections.counts, ground_truths.counts, strict=True)]
-        shares = even_shares(
-            rows, max(sum(rows) // CHUNK_ROWS, min(num_threads(device), len(rows) // FEW_IMAGES), 1)
-        )
-        work = list(product(range(len(self.protocols)), shares))
-        for (number, _), part in zip(work, side_by_side(matched, work, device), strict=True):
-            self._records[number].append(part)
+        for images in even_shares(rows, max(1, sum(rows) // CHUNK_ROWS)):
+            for number, growing in enumerate(self._records):
+                part = self._match_chunk(
+                    self.protocols[number],
+                    detections.images(images),
+                    ground_truths.images(images),
+                    None if ids is None else ids[images],
+                    sizes[images],
+                )
+                # On a device that would wait; it is done when the records are read.
+                growing.append(part.compact(self._lanes(number)) if device.type == "cpu" else part)
 
     def _match_chunk(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +23,6 @@ from ..results import (
     as_tensor,
     mean_of_defined,
 )
-from ..threads import side_by_side
 
 
 def detection_result(
@@ -48,11 +46,9 @@ class _ClassCurves(NamedTuple):
 def _voc_result(
     protocol: DetectionProtocol, ranker: Ranker, class_names: tuple[str, ...]
 ) -> VocDetectionResult:
-    def curves(block: range) -> list[_ClassCurves]:
-        return list(_class_curves(protocol, ranker.ranked(block)))
-
-    records, blocks = ranker.records, ranker.blocks()
-    classes = list(chain.from_iterable(side_by_side(curves, blocks, records.device)))
+    records, classes = ranker.records, list[_ClassCurves]()
+    for block in ranker.blocks():
+        classes += _class_curves(protocol, ranker.ranked(block))
     npos = ranker.num_positives[0].cpu().numpy()
     precisions = np.array([one.averages for one in classes]).T  # [T, K]
     by_class = np.array([running_sum(row) / len(row) for row in precisions.T])
@@ -102,11 +98,8 @@ def _coco_result(
 ) -> CocoDetectionResult:
     records = ranker.records
     arrays = _empty_arrays(protocol, ranker)
-
-    def fill(block: range) -> None:
+    for block in ranker.blocks():
         _interpolated(protocol, ranker.ranked(block), arrays, slice(block.start, block.stop))
-
-    side_by_side(fill, ranker.blocks(), records.device)
     # Filled as [A, M, T, K, ...]; read as COCOeval has them, [T, (R,) K, A, M].
     found = {
         name: values.permute(2, *range(values.dim() - 1, 2, -1), 0, 1).cpu()
