@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .lanes import columns, in_area
-from .ops.selection import rows_where
+from .ops.selection import rows_where, take
 from .protocols import DetectionProtocol
 from .ranking import Ranking
 
@@ -130,10 +130,12 @@ def interpolate(ranking: Ranking, area: int, protocol: DetectionProtocol) -> Ite
     npos = ranking.num_positives[area]
     reached = _Reached.of(npos, levels)
     outcomes = _Outcomes.of(ranking, area)
+    # The entry behind the last is the score of what is not there.
+    all_scores = torch.nn.functional.pad(ranking.scores, (0, 1))
     for within in (*ranking.within, None):
         hits = _hits(ranking, outcomes, within)
         precision = _best_precision(hits, reached, protocol.precision_epsilon)
-        scores = _first_scores(hits, reached, ranking, levels)
+        scores = _first_scores(hits, reached, ranking.class_starts, all_scores, levels)
         yield Interpolated(
             precision.masked_fill_((npos == 0).unsqueeze(1), math.nan),
             scores.masked_fill_((npos == 0).unsqueeze(1), math.nan),
@@ -197,18 +199,17 @@ class _Outcomes(NamedTuple):
         mask = torch.tensor(lanes.area_bits(area), device=starts.device)
         ignored = ranking.ignored & mask
         somewhere = (ignored != mask).any(dim=1)
-        active = ~in_area(ranking.out_of_range, area)
-        active[ranking.claimant] = somewhere
+        active = (~in_area(ranking.out_of_range, area)).scatter_(0, ranking.claimant, somewhere)
         partly = (ignored != 0).any(dim=1) & somewhere
         positive = (ranking.true_positive & mask != 0).any(dim=1)
         claims = rows_where(positive | partly)
         rows = ranking.claimant.index_select(0, claims)
-        off = columns(ignored.index_select(0, claims), places)
+        off = columns(take(ignored, claims), places)
         return cls(
             active,
             rows,
             torch.searchsorted(rows, starts),
-            columns(ranking.true_positive.index_select(0, claims), places),
+            columns(take(ranking.true_positive, claims), places),
             off & somewhere.index_select(0, claims),
         )
 
@@ -259,7 +260,8 @@ def _hits(ranking: Ranking, outcomes: _Outcomes, within: Tensor | None) -> _Hits
 
 def _sums_before(bits: Tensor) -> Tensor:
     """[..., N + 1] int32: how many ``bits`` [..., N] are set before each place."""
-    sums = bits.new_zeros((*bits.shape[:-1], bits.shape[-1] + 1), dtype=torch.int32)
+    sums = bits.new_empty((*bits.shape[:-1], bits.shape[-1] + 1), dtype=torch.int32)
+    sums[..., 0] = 0
     torch.cumsum(bits, dim=-1, dtype=torch.int32, out=sums[..., 1:])
     return sums
 
@@ -277,17 +279,17 @@ def _best_precision(hits: _Hits, reached: _Reached, epsilon: float) -> Tensor:
     return best.reshape(*hits.found.shape, -1)
 
 
-def _first_scores(hits: _Hits, reached: _Reached, ranking: Ranking, levels: Tensor) -> Tensor:
+def _first_scores(
+    hits: _Hits, reached: _Reached, class_starts: Tensor, scores: Tensor, levels: Tensor
+) -> Tensor:
     """[T, K, R] the score at which a level is reached, 0 where it is not.
 
     Recall 0 is reached by the first detection, whatever its outcome.
     """
-    scores = torch.nn.functional.pad(ranking.scores, (0, 1))  # the 0 behind the last row
-    nothing = ranking.scores.shape[0]
+    nothing = scores.shape[0] - 1
     there = reached.needed <= hits.found.unsqueeze(2)
     place = torch.where(there, hits.firsts.unsqueeze(2) + reached.needed - 1, hits.row.shape[0])
     row = torch.nn.functional.pad(hits.row, (0, 1), value=nothing).index_select(0, place.flatten())
-    starts, ends = ranking.class_starts[:-1], ranking.class_starts[1:]
-    first = torch.where(starts < ends, starts, nothing).unsqueeze(1)
+    first = torch.where(class_starts.diff() > 0, class_starts[:-1], nothing).unsqueeze(1)
     row = torch.where(levels <= 0, first, row.reshape(place.shape))
     return scores.index_select(0, row.flatten()).reshape(place.shape)

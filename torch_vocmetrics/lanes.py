@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from itertools import chain
 
 import torch
 from torch import Tensor
 
+from .ops.selection import take
 from .protocols import FLAGS, DetectionProtocol, MissRateProtocol
 from .transfer import from_host
 
@@ -81,7 +82,8 @@ def column(bits: Tensor, place: tuple[int, int]) -> Tensor:
 
 def columns(bits: Tensor, places: Sequence[tuple[int, int]]) -> Tensor:
     """[L, N] bool: several lanes of ``bits`` [N, words]."""
-    return torch.stack([column(bits, place) for place in places])
+    words, shifts = torch.tensor(places, device=bits.device).unbind(1)
+    return (bits.t().index_select(0, words) >> shifts.unsqueeze(1)).bitwise_and_(1).bool()
 
 
 def has_flag(flags: Tensor, names: tuple[str, ...]) -> Tensor:
@@ -94,10 +96,8 @@ def packed_areas(holds: Sequence[Tensor]) -> Tensor:
     """[N, bytes] uint8: area ranges ``a`` for which ``holds[a]`` [N] bool, eight in a byte."""
     packed = []
     for first in range(0, len(holds), BYTE):
-        byte = torch.zeros_like(holds[first], dtype=torch.uint8)
-        for bit, one in enumerate(holds[first : first + BYTE]):
-            byte |= one.to(torch.uint8) << bit
-        packed.append(byte)
+        bits = (one.to(torch.uint8) << bit for bit, one in enumerate(holds[first : first + BYTE]))
+        packed.append(reduce(torch.bitwise_or, bits))
     return torch.stack(packed, dim=1)
 
 
@@ -115,11 +115,16 @@ def inside_areas(values: Tensor, protocol: DetectionProtocol) -> list[Tensor]:
 
 def lanes_of_areas(areas: Tensor, lanes: Lanes) -> Tensor:
     """[N, words] int64: all lanes of the area ranges ``areas`` [N, bytes]."""
-    words = torch.zeros((areas.shape[0], lanes.words), dtype=torch.int64, device=areas.device)
-    for byte, table in enumerate(_tables(lanes)):
-        rows = from_host(table, torch.int64, areas.device).reshape(-1, lanes.words)
-        words |= rows.index_select(0, areas[:, byte].int())
-    return words
+    return reduce(
+        torch.bitwise_or,
+        (
+            take(
+                from_host(table, torch.int64, areas.device).reshape(-1, lanes.words),
+                areas[:, byte].int(),
+            )
+            for byte, table in enumerate(_tables(lanes))
+        ),
+    )
 
 
 @cache

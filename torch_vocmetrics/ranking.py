@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .lanes import Lanes, column, in_area
 from .ops.ordering import rank_order
-from .ops.selection import rows_where
+from .ops.selection import rows_where, take
 from .tables.records import MatchRecords
 from .tables.repeats import repeats, unequal_truth, warn_of_repeats
 from .transfer import from_host
@@ -58,10 +58,9 @@ class Ranking:
         """Whether rows are true positives, and whether they are ignored, [N] bool each."""
         place = self.lanes.place(area, threshold)
         positive = torch.zeros_like(self.scores, dtype=torch.bool)
-        positive[self.claimant] = column(self.true_positive, place)
+        positive.scatter_(0, self.claimant, column(self.true_positive, place))
         ignored = in_area(self.out_of_range, area)
-        ignored[self.claimant] = column(self.ignored, place)
-        return positive, ignored
+        return positive, ignored.scatter_(0, self.claimant, column(self.ignored, place))
 
 
 NO_CLAIM = -1
@@ -98,7 +97,7 @@ class Ranker:
         self.num_positives = _num_positives(records, lanes, num_classes)
         claims = torch.arange(records.claimant.shape[0], dtype=torch.int32, device=records.device)
         self._claim = torch.full_like(records.label, NO_CLAIM)
-        self._claim[records.claimant] = claims
+        self._claim.scatter_(0, records.claimant, claims)
 
     def blocks(self) -> list[range]:
         """Consecutive classes of together about BLOCK_ROWS rows."""
@@ -143,10 +142,10 @@ class Ranker:
             ends,
             records.score.index_select(0, place),
             tuple(one.index_select(0, ranked) for one in within),
-            records.out_of_range.index_select(0, place),
+            take(records.out_of_range, place),
             claimant,
-            records.true_positive.index_select(0, claim),
-            records.ignored.index_select(0, claim),
+            take(records.true_positive, claim),
+            take(records.ignored, claim),
             self.num_positives[:, classes.start : classes.stop],
         )
 

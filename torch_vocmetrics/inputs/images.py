@@ -206,11 +206,14 @@ def read_image_ids(batches: Sequence[Batch]) -> Ids | None:
 
 def read_image_sizes(batches: Sequence[Batch]) -> Tensor:
     """[I, 2] int32 heights and widths on the CPU, -1 where unknown."""
-    sizes: list[list[int]] = []
+    sizes = torch.full((sum(batch.num_images for batch in batches), 2), -1, dtype=torch.int32)
+    first = 0
     for batch in batches:
-        for size in batch.image_sizes or [(-1, -1)] * batch.num_images:
-            sizes.append([int(side) for side in size])
-    return torch.tensor(sizes, dtype=torch.int32, device="cpu").reshape(-1, 2)
+        if batch.image_sizes:
+            given = [[int(side) for side in size] for size in batch.image_sizes]
+            sizes[first : first + len(given)] = torch.tensor(given, dtype=torch.int32, device="cpu")
+        first += batch.num_images
+    return sizes
 
 
 def _side(

@@ -63,8 +63,8 @@ def _by_packed_keys(group: Tensor, key: Tensor, num_groups: int) -> Tensor | Non
     kept = key_bits - max(0, bits - 63)
     if key_bits > 63 or kept < min(key_bits, 1):
         return None
-    packed = (group << kept).add_((key.long() - lowest) >> (key_bits - kept))
-    ranked = stable_order(packed, num_groups << kept)
+    packed = key.to(torch.int64, copy=True).sub_(lowest).bitwise_right_shift_(key_bits - kept)
+    ranked = _order_in_place(packed.add_(group, alpha=2**kept))
     if kept < key_bits:
         group, key = group.index_select(0, ranked), key.index_select(0, ranked)
         if ((group[1:] == group[:-1]) & (key[1:] < key[:-1])).any():
@@ -76,11 +76,18 @@ def stable_order(keys: Tensor, end: int) -> Tensor:
     """[N] permutation: by ``keys`` [N] int64 in [0, end), then the row."""
     row_bits = keys.shape[0].bit_length()
     if keys.device.type == "cpu" and (end - 1).bit_length() + row_bits <= 63:
-        # Distinct keys that hold their row: NumPy sorts values faster than torch finds places.
-        ranked = (keys << row_bits).add_(torch.arange(keys.shape[0], device=keys.device))
-        ranked.numpy().sort()
-        return ranked.bitwise_and_(2**row_bits - 1)
+        return _order_in_place(keys.clone())
     return torch.argsort(keys, stable=True)
+
+
+def _order_in_place(keys: Tensor) -> Tensor:
+    """:func:`stable_order` on the host, of keys that leave room for a row number; they are lost."""
+    row_bits = keys.shape[0].bit_length()
+    # Distinct keys that hold their row: NumPy sorts values faster than torch finds places.
+    keys.bitwise_left_shift_(row_bits)
+    keys += torch.arange(keys.shape[0], dtype=torch.int32, device=keys.device)
+    keys.numpy().sort()
+    return keys.bitwise_and_(2**row_bits - 1)
 
 
 def rank_in_group(group: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..errors import StateError
 from ..lanes import Lanes, lanes_of_areas
-from ..ops.selection import rows_where
+from ..ops.selection import rows_where, take
 
 Ids = tuple[int | str, ...]
 
@@ -161,7 +161,7 @@ class MatchRecords:
         Detections that exist in no lane, which have every bit of ``ignored`` set, go, and of
         claimants those whose lanes follow from their area.
         """
-        areas = self.out_of_range.index_select(0, self.claimant)
+        areas = take(self.out_of_range, self.claimant)
         more = self.true_positive | (self.ignored ^ lanes_of_areas(areas, lanes))
         records = self._claims_at(reduce(torch.bitwise_or, more.unbind(1)) != 0)
         absent = records.ignored[:, 0] < 0
@@ -174,9 +174,7 @@ class MatchRecords:
     def _claims_at(self, keep: Tensor) -> Self:
         """Without the claims where ``keep`` [H] bool is not set."""
         rows = rows_where(keep)
-        return replace(
-            self, **{name: getattr(self, name).index_select(0, rows) for name in CLAIM_COLUMNS}
-        )
+        return replace(self, **_at(self, CLAIM_COLUMNS, rows))
 
     def _detections_at(self, keep: Tensor) -> Self:
         """Without the detections where ``keep`` [N] bool is not set."""
@@ -189,7 +187,7 @@ class MatchRecords:
 
     def _detection_rows(self, rows: Tensor) -> dict[str, Any]:
         """The columns of detections at ``rows``."""
-        columns = {name: getattr(self, name).index_select(0, rows) for name in DETECTION_COLUMNS}
+        columns = _at(self, DETECTION_COLUMNS, rows)
         order = None if self.order is None else self.order.index_select(0, rows)
         return {**columns, "order": order}
 
@@ -249,7 +247,11 @@ CLAIM_COLUMNS = ("claimant", "true_positive", "ignored")
 
 def _at(records: MatchRecords, names: Sequence[str], rows: Tensor) -> dict[str, Any]:
     """The named columns at ``rows``."""
-    return {name: getattr(records, name).index_select(0, rows) for name in names}
+    columns = ((name, getattr(records, name)) for name in names)
+    return {
+        name: take(column, rows) if column.dim() == 2 else column.index_select(0, rows)
+        for name, column in columns
+    }
 
 
 class GrowingRecords:
