@@ -54,6 +54,28 @@ class Ranking:
         """K."""
         return self.class_starts.shape[0] - 1
 
+    def blocks(self, rows: int) -> list[range]:
+        """Consecutive classes of together about so many rows."""
+        return _blocks(self.class_starts.diff().tolist(), rows)
+
+    def of_classes(self, classes: range) -> Ranking:
+        """The part of consecutive classes; no copies but of claimants."""
+        starts = self.class_starts[classes.start : classes.stop + 1]
+        first, end = int(starts[0]), int(starts[-1])
+        claims = slice(*torch.searchsorted(self.claimant, starts[[0, -1]]).tolist())
+        return Ranking(
+            self.lanes,
+            self.num_images,
+            starts - first,
+            self.scores[first:end],
+            tuple(one[first:end] for one in self.within),
+            self.out_of_range[first:end],
+            self.claimant[claims] - first,
+            self.true_positive[claims],
+            self.ignored[claims],
+            self.num_positives[:, classes.start : classes.stop],
+        )
+
     def outcomes(self, area: int, threshold: int) -> tuple[Tensor, Tensor]:
         """Whether rows are true positives, and whether they are ignored, [N] bool each."""
         place = self.lanes.place(area, threshold)
@@ -95,22 +117,17 @@ class Ranker:
         self._limits = limits
         self._positions = _positions_out_of_order(records)
         self.num_positives = _num_positives(records, lanes, num_classes)
+        one = torch.ones(1, dtype=torch.int64, device=records.device)
+        self._rows_of_class = one.new_zeros(num_classes).index_add(
+            0, records.label, one.expand(records.num_detections)
+        )
         claims = torch.arange(records.claimant.shape[0], dtype=torch.int32, device=records.device)
         self._claim = torch.full_like(records.label, NO_CLAIM)
         self._claim.scatter_(0, records.claimant, claims)
 
     def blocks(self) -> list[range]:
         """Consecutive classes of together about BLOCK_ROWS rows."""
-        records = self.records
-        count = torch.zeros(self.num_classes, dtype=torch.int64, device=records.device)
-        count = count.index_add(0, records.label, torch.ones_like(records.label).long())
-        blocks, start, rows = [], 0, 0
-        for label, more in enumerate(count.tolist()):
-            if rows and rows + more > BLOCK_ROWS:
-                blocks.append(range(start, label))
-                start, rows = label, 0
-            rows += more
-        return [*blocks, range(start, self.num_classes)]
+        return _blocks(self._rows_of_class.tolist(), BLOCK_ROWS)
 
     def ranked(self, classes: range, *, by_score: bool = True) -> Ranking:
         """The detections of consecutive classes; ``by_score`` as for :func:`rank`."""
@@ -130,8 +147,7 @@ class Ranker:
         order = None if records.order is None else chosen(records.order)
         position = None if self._positions is None else self._positions.index_select(0, image)
         ranked = rank_order(label, score, (order, position), len(classes))
-        ends = torch.zeros(len(classes) + 1, dtype=torch.int64, device=label.device)
-        ends = ends.index_add(0, label + 1, torch.ones_like(label)).cumsum(0)
+        starts = self._rows_of_class[classes.start : classes.stop].cumsum(0)
         place = ranked if rows is None else rows.index_select(0, ranked)
         claim = self._claim.index_select(0, place)
         claimant = rows_where(claim != NO_CLAIM)
@@ -139,7 +155,7 @@ class Ranker:
         return Ranking(
             self.lanes,
             records.num_images,
-            ends,
+            torch.nn.functional.pad(starts, (1, 0)),
             records.score.index_select(0, place),
             tuple(one.index_select(0, ranked) for one in within),
             take(records.out_of_range, place),
@@ -158,6 +174,17 @@ def _among_first(limit: int, image: Tensor, label: Tensor) -> Tensor:
     among = torch.ones_like(image, dtype=torch.bool)
     among[limit:] = (image[limit:] != image[:-limit]) | (label[limit:] != label[:-limit])
     return among
+
+
+def _blocks(rows_of_class: list[int], most: int) -> list[range]:
+    """Consecutive classes of together at most so many rows, but at least one class."""
+    blocks, start, rows = [], 0, 0
+    for label, more in enumerate(rows_of_class):
+        if rows and rows + more > most:
+            blocks.append(range(start, label))
+            start, rows = label, 0
+        rows += more
+    return [*blocks, range(start, len(rows_of_class))]
 
 
 def image_positions(records: MatchRecords) -> Tensor:

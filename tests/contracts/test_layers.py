@@ -19,7 +19,16 @@ LAYERS = (
     {"ops", "ragged", "image_masks", "transfer", "protocols", "lanes"},
     {"tables", "inputs", "states"},
     {"matching"},
-    {"ranking", "curves", "averages", "miss_rates", "results", "summaries", "distributed"},
+    {
+        "ranking",
+        "curves",
+        "recall_grid",
+        "averages",
+        "miss_rates",
+        "results",
+        "summaries",
+        "distributed",
+    },
     {"metrics"},
 )
 EDGE = {"io", "cli", "testing", "integrations", "examples", "__main__"}

@@ -29,7 +29,8 @@ class BoxColumns(NamedTuple):
 
 def box_columns(boxes: Tensor, box_format: str, *, inclusive: bool) -> BoxColumns:
     """Corners and areas of ``boxes`` [N, 4] in ``xyxy``, ``xywh`` or ``cxcywh``."""
-    a, b, c, d = boxes.to(torch.float64).unbind(1)
+    # Column by column: what follows reads whole columns.
+    a, b, c, d = boxes.t().to(torch.float64, memory_format=torch.contiguous_format)
     if box_format == "xyxy":
         x1, y1, x2, y2, width, height = a, b, c, d, c - a, d - b
     elif box_format == "xywh":

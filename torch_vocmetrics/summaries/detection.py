@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..averages import average_of, mean_over_classes, running_sum
-from ..curves import Interpolated, cumulative_counts, interpolate, precision_recall
+from ..curves import cumulative_counts, precision_recall
 from ..protocols import DetectionProtocol
 from ..ranking import Ranker, Ranking
+from ..recall_grid import Interpolated, interpolate
 from ..results import (
     CocoDetectionResult,
     DetectionResult,
@@ -23,6 +24,9 @@ from ..results import (
     as_tensor,
     mean_of_defined,
 )
+
+GRID_ROWS = 2**15
+"""Detections whose curves are read together: few operations, and little memory for each."""
 
 
 def detection_result(
@@ -99,7 +103,7 @@ def _coco_result(
     records = ranker.records
     arrays = _empty_arrays(protocol, ranker)
     for block in ranker.blocks():
-        _interpolated(protocol, ranker.ranked(block), arrays, slice(block.start, block.stop))
+        _interpolated(protocol, ranker.ranked(block), arrays, block.start)
     # Filled as [A, M, T, K, ...]; read as COCOeval has them, [T, (R,) K, A, M].
     found = {
         name: values.permute(2, *range(values.dim() - 1, 2, -1), 0, 1).cpu()
@@ -148,10 +152,15 @@ def _empty_arrays(protocol: DetectionProtocol, ranker: Ranker) -> dict[str, Tens
 
 
 def _interpolated(
-    protocol: DetectionProtocol, ranking: Ranking, arrays: dict[str, Tensor], classes: slice
+    protocol: DetectionProtocol, ranking: Ranking, arrays: dict[str, Tensor], first: int
 ) -> None:
-    """Fill the classes of a ranking into ``arrays`` [A, M, T, K, ...]."""
-    for area in range(len(protocol.area_ranges)):
-        for number, curves in enumerate(interpolate(ranking, area, protocol)):
-            for name, values in curves._asdict().items():
-                arrays[name][area, number, :, classes] = values
+    """Fill ``arrays`` [A, M, T, K, ...] from class ``first`` on."""
+    every = range(len(protocol.area_ranges))
+    for classes in ranking.blocks(GRID_ROWS):
+        part = ranking.of_classes(classes)
+        start, end = first + classes.start, first + classes.stop
+        # All area ranges at once need several times the memory of one.
+        together = part.scores.shape[0] <= 2 * GRID_ROWS
+        for areas in [every] if together else [range(area, area + 1) for area in every]:
+            for name, values in interpolate(part, areas, protocol)._asdict().items():
+                arrays[name][areas.start : areas.stop, :, :, start:end] = values

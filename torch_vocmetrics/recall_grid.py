@@ -1,0 +1,232 @@
+"""From a ranking to curves read at recall levels, as COCOeval.accumulate does.
+
+All area ranges, limits of detections, IoU thresholds and classes are curves of one flat table of
+true positives, in the order [A, M, T, K]: a few operations on many numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from .lanes import columns, in_area
+from .ops.selection import rows_where, take
+from .protocols import DetectionProtocol
+from .ranking import Ranking
+
+
+class Interpolated(NamedTuple):
+    """Curves of A area ranges, M limits, T IoU thresholds and K classes, read at R recall levels.
+
+    Attributes:
+        precision: [A, M, T, K, R] float64, 0 at levels that are not reached.
+        scores: [A, M, T, K, R] as the detections have them, likewise.
+        recall: [A, M, T, K] float64, the largest recall.
+        true_positives, false_positives: [A, M, T, K] int64.
+    """
+
+    precision: Tensor
+    scores: Tensor
+    recall: Tensor
+    true_positives: Tensor
+    false_positives: Tensor
+
+
+def interpolate(ranking: Ranking, areas: range, protocol: DetectionProtocol) -> Interpolated:
+    """Precision and score at recall levels; the last limit is none.
+
+    Precision ``tp / (tp + fp + epsilon)`` made monotone from the right and read at the first
+    detection whose recall ``tp / npos`` reaches the level. Only true positives can be such a
+    detection (but for level 0), so only they are looked at. NaN for classes without positives.
+
+    Args:
+        ranking: detections of some classes.
+        areas: the area ranges.
+        protocol: recall levels and epsilon.
+    """
+    levels = torch.tensor(protocol.recall_levels, dtype=torch.float64, device=ranking.scores.device)
+    npos = ranking.num_positives[areas.start : areas.stop]
+    reached = _Reached.of(npos, levels)
+    hits = _hits(_Outcomes.of(ranking, areas), ranking.class_starts)
+    precision = _best_precision(hits, reached, protocol.precision_epsilon)
+    scores = _first_scores(hits, reached, ranking, levels)
+    npos = npos[:, None, None]
+    undefined = npos == 0
+    return Interpolated(
+        precision.masked_fill_(undefined.unsqueeze(-1), math.nan),
+        scores.masked_fill_(undefined.unsqueeze(-1), math.nan),
+        (hits.found / npos.double()).masked_fill_(undefined, math.nan),
+        hits.found,
+        hits.total - hits.found,
+    )
+
+
+class _Reached(NamedTuple):
+    """Which recall levels the n-th true positive of an area range and class reaches, n from 1 on.
+
+    Attributes:
+        levels: [sum of positives] how many levels, for each area range, class and n.
+        starts: [A, 1, 1, K] where area ranges and classes begin in ``levels``.
+        needed: [A, 1, 1, K, R] the least n that reaches a level.
+    """
+
+    levels: Tensor
+    starts: Tensor
+    needed: Tensor
+
+    @classmethod
+    def of(cls, npos: Tensor, levels: Tensor) -> Self:
+        """For ``npos`` [A, K] positives and rising ``levels`` [R]."""
+        shape, npos = (npos.shape[0], 1, 1, npos.shape[1]), npos.flatten()
+        starts, size = torch.cumsum(npos, dim=0) - npos, int(npos.sum())
+        kinds = torch.arange(npos.shape[0], device=npos.device)
+        kind = torch.repeat_interleave(kinds, npos, output_size=size)
+        place = torch.arange(1, size + 1, device=npos.device) - starts.index_select(0, kind)
+        recall = place / npos.double().index_select(0, kind)
+        count = torch.searchsorted(levels, recall, right=True)
+        width = levels.shape[0] + 1
+        wanted = torch.arange(1, width, device=npos.device) + (kinds * width).unsqueeze(1)
+        needed = torch.searchsorted(count + kind * width, wanted) - starts.unsqueeze(1) + 1
+        return cls(count, starts.reshape(shape), needed.reshape(*shape, -1))
+
+
+class _Outcomes(NamedTuple):
+    """What the rows of a ranking are in each area range and under each limit.
+
+    Most rows are ignored at all thresholds or at none; of the U claimants some, V, are not.
+
+    Attributes:
+        claimant: [U] rows.
+        active: [A, M, N] whether a row is not ignored at all thresholds.
+        hit: [A, M, T, U] true positives.
+        mixed: [V] rows that are ignored at some thresholds, but not at all, of any area range.
+        off: [A, M, T, V] whether they are ignored though ``active``.
+    """
+
+    claimant: Tensor
+    active: Tensor
+    hit: Tensor
+    mixed: Tensor
+    off: Tensor
+
+    @classmethod
+    def of(cls, ranking: Ranking, areas: range) -> Self:
+        lanes, claimant = ranking.lanes, ranking.claimant
+        thresholds = range(lanes.num_thresholds)
+        places = [lanes.place(area, threshold) for area in areas for threshold in thresholds]
+        shape = (len(areas), 1, lanes.num_thresholds, -1)
+        masks = torch.tensor([lanes.area_bits(area) for area in areas], device=claimant.device)
+        ignored = ranking.ignored & masks.unsqueeze(1)
+        somewhere = (ignored != masks.unsqueeze(1)).any(dim=2)
+        active = torch.stack([~in_area(ranking.out_of_range, area) for area in areas])
+        active.scatter_(1, claimant.expand(len(areas), -1), somewhere)
+        within = torch.stack([*ranking.within, torch.ones_like(active[0])])
+        hit = columns(ranking.true_positive, places).reshape(shape)
+        mixed = rows_where(((ignored != 0).any(dim=2) & somewhere).any(dim=0))
+        off = columns(take(ranking.ignored, mixed), places).reshape(shape)
+        off &= somewhere.index_select(1, mixed)[:, None, None]
+        rows = claimant.index_select(0, mixed)
+        return cls(
+            claimant,
+            active.unsqueeze(1) & within,
+            hit & within.index_select(1, claimant).unsqueeze(1),
+            rows,
+            off & within.index_select(1, rows).unsqueeze(1),
+        )
+
+
+class _Hits(NamedTuple):
+    """The H true positives of all curves, each by falling score.
+
+    Attributes:
+        row: [H] rows of the ranking.
+        curve: [H] place of the curve in [A, M, T, K].
+        seen: [H] how many detections of the curve that are not ignored come up to here.
+        firsts: [A, M, T, K] where the curves begin among the hits.
+        found, total: [A, M, T, K] true positives and detections that are not ignored.
+    """
+
+    row: Tensor
+    curve: Tensor
+    seen: Tensor
+    firsts: Tensor
+    found: Tensor
+    total: Tensor
+
+
+def _hits(outcomes: _Outcomes, class_starts: Tensor) -> _Hits:
+    """Count along all curves at once."""
+    claimant, mixed, device = outcomes.claimant, outcomes.mixed, class_starts.device
+    width, num_thresholds = claimant.shape[0], outcomes.hit.shape[2]
+    active, off = _sums_before(outcomes.active), _sums_before(outcomes.off)
+    before = active.index_select(2, class_starts).unsqueeze(2)
+    before = before - off.index_select(3, torch.searchsorted(mixed, class_starts))
+    # Half the memory, where that can count the entries of the largest table.
+    whole = torch.int32 if max(active.numel(), outcomes.hit.numel()) < 2**31 else torch.int64
+    # Places in the flattened table rise, so that the curves are runs of them.
+    places = rows_where(outcomes.hit.flatten())
+    family = torch.arange(before[..., 0].numel(), device=device)
+    bounds = torch.searchsorted(claimant, class_starts)
+    ends = torch.searchsorted(places, (family * width).unsqueeze(1) + bounds)
+    ends = ends.reshape(before.shape)
+    found = ends.diff(dim=-1)
+    places = places.to(whole)
+    curve, its_family = (
+        torch.repeat_interleave(
+            torch.arange(count.numel(), dtype=whole, device=device),
+            count,
+            output_size=places.shape[0],
+        )
+        for count in (found.flatten(), found.sum(dim=-1).flatten())
+    )
+    claim = places.sub_(its_family * width)
+    row = claimant.to(whole).index_select(0, claim)
+    entry = (family // num_thresholds * active.shape[2] + 1).to(whole)  # behind the first row
+    seen = active.flatten().index_select(0, entry.index_select(0, its_family).add_(row))
+    mixed_before = torch.searchsorted(mixed, claimant, right=True).to(whole)
+    entry = its_family.mul_(off.shape[3]).add_(mixed_before.index_select(0, claim))
+    seen -= off.flatten().index_select(0, entry)
+    seen -= before[..., :-1].flatten().index_select(0, curve)
+    return _Hits(row, curve, seen, ends[..., :-1], found, before.diff(dim=-1).long())
+
+
+def _sums_before(bits: Tensor) -> Tensor:
+    """[..., N + 1] int32: how many ``bits`` [..., N] are set before each place."""
+    sums = bits.new_empty((*bits.shape[:-1], bits.shape[-1] + 1), dtype=torch.int32)
+    sums[..., 0] = 0
+    torch.cumsum(bits, dim=-1, dtype=torch.int32, out=sums[..., 1:])
+    return sums
+
+
+def _best_precision(hits: _Hits, reached: _Reached, epsilon: float) -> Tensor:
+    """[A, M, T, K, R] largest precision of the hits that reach a level; 0 where none does."""
+    curves, width = hits.found.numel(), reached.needed.shape[-1] + 1
+    number = torch.arange(hits.row.shape[0], dtype=hits.row.dtype, device=hits.row.device)
+    entry = (reached.starts - hits.firsts).flatten().to(number.dtype)
+    level = reached.levels.index_select(0, entry.index_select(0, hits.curve).add_(number))
+    place = number.add_(1).sub_(hits.firsts.flatten().to(number.dtype).index_select(0, hits.curve))
+    precision = place / hits.seen.double().add_(epsilon)
+    spots = level.add_(hits.curve, alpha=width)
+    best = precision.new_zeros(curves * width).scatter_reduce_(0, spots, precision, "amax")
+    best = best.reshape(curves, width)[:, 1:].flip(1).cummax(dim=1).values.flip(1)
+    return best.reshape(*hits.found.shape, -1)
+
+
+def _first_scores(hits: _Hits, reached: _Reached, ranking: Ranking, levels: Tensor) -> Tensor:
+    """[A, M, T, K, R] the score at which a level is reached, 0 where it is not.
+
+    Recall 0 is reached by the first detection, whatever its outcome.
+    """
+    nothing, starts = ranking.scores.shape[0], ranking.class_starts
+    # The entries behind the last are those of what is not there.
+    scores = torch.nn.functional.pad(ranking.scores, (0, 1))
+    rows = torch.nn.functional.pad(hits.row, (0, 1), value=nothing)
+    there = reached.needed <= hits.found.unsqueeze(-1)
+    place = torch.where(there, hits.firsts.unsqueeze(-1) + reached.needed - 1, hits.row.shape[0])
+    row = rows.index_select(0, place.flatten()).reshape(place.shape)
+    first = torch.where(starts.diff() > 0, starts[:-1], nothing).to(row.dtype).unsqueeze(1)
+    row = torch.where(levels <= 0, first, row)
+    return scores.index_select(0, row.flatten()).reshape(place.shape)
