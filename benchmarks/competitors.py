@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmarks.voc_loop import voc_loop
-from benchmarks.workloads import Image, Workload, coco_shaped, voc2007_detections
+from benchmarks.workloads import Image, Workload, load
 
 NUMBERS = ["AP", "AP50", "AP75", "APs", "APm", "APl"]
 NUMBERS += ["AR1", "AR10", "AR100", "ARs", "ARm", "ARl"]
@@ -376,15 +376,6 @@ class PeakMemory:
         return self._mark() - self._before
 
 
-def load_workload(name: str, images: int) -> Workload:
-    if name == "coco":
-        return coco_shaped(images)
-    workload = voc2007_detections()
-    if workload is None:
-        raise FileNotFoundError("no real VOC2007 detections beside this checkout")
-    return workload
-
-
 def run(competitor: Competitor, workload: Workload) -> dict[str, Any]:
     """One evaluation, from the tensors to the numbers."""
     peak = PeakMemory()
@@ -419,7 +410,7 @@ def first_images(workload: Workload) -> Workload:
     )
 
 
-def serve(name: str, workload_name: str, images: int) -> None:
+def serve(name: str, path: Path) -> None:
     """Answer lines on stdin by one JSON line each, until stdin ends.
 
     ``run <threads>`` evaluates, ``updates <threads> <batch>`` times the updates of ours; threads
@@ -428,7 +419,7 @@ def serve(name: str, workload_name: str, images: int) -> None:
     competitor = COMPETITORS[name]
     for module in competitor.modules:
         importlib.import_module(module)
-    workload = load_workload(workload_name, images)
+    workload = load(path)
     answers, sys.stdout = sys.stdout, sys.stderr
     competitor.evaluate(first_images(workload))
     print(json.dumps({"ready": name}), file=answers, flush=True)
@@ -440,4 +431,4 @@ def serve(name: str, workload_name: str, images: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    serve(sys.argv[1], Path(sys.argv[2]))

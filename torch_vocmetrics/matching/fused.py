@@ -114,14 +114,9 @@ def _that_meet(pairs: Pairs, rows: Matchable, rules: Rules) -> Pairs:
     """
     first, second = _edges(rows.boxes, rules), _edges(rows.object_boxes, rules)
     for axis in (0, 1):
-        starts, ends = (
-            (
-                one[axis].index_select(0, pairs.detection),
-                other[axis].index_select(0, pairs.ground_truth),
-            )
-            for one, other in zip(first, second, strict=True)
-        )
-        near, far = torch.maximum(*starts), torch.minimum(*ends)
+        near, far = (edges[axis].index_select(0, pairs.detection) for edges in first)
+        torch.maximum(near, second[0][axis].index_select(0, pairs.ground_truth), out=near)
+        torch.minimum(far, second[1][axis].index_select(0, pairs.ground_truth), out=far)
         # NumPy compares in a quarter of torch's time.
         pairs = pairs.rows(torch.from_numpy(np.flatnonzero(near.numpy() <= far.numpy())))
     return pairs

@@ -33,7 +33,7 @@ from ..tables.records import OPTIONAL, TENSORS, GrowingRecords, Ids, MatchRecord
 from ..transfer import to_device
 from .base import Metric, R_co
 
-CHUNK_ROWS = 2**16
+CHUNK_ROWS = 2**15
 CHUNK_PAIRS = 2**22
 CHUNK_MASK_BYTES = 2**25
 """A chunk is matched when it holds so many rows, pairs (by their bound), or bytes of masks."""
@@ -183,6 +183,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         ids, sizes = read_image_ids(pending), read_image_sizes(pending)
         device = detections.boxes.device
         sizes = to_device([sizes], device)[0]
+        del pending  # the rows are held once
 
         rows = [n + m for n, m in zip(detections.counts, ground_truths.counts, strict=True)]
         for images in even_shares(rows, max(1, sum(rows) // CHUNK_ROWS)):
