@@ -206,7 +206,8 @@ def read_image_ids(batches: Sequence[Batch]) -> Ids | None:
 
 def read_image_sizes(batches: Sequence[Batch]) -> Tensor:
     """[I, 2] int32 heights and widths on the CPU, -1 where unknown."""
-    sizes = torch.full((sum(batch.num_images for batch in batches), 2), -1, dtype=torch.int32)
+    images = sum(batch.num_images for batch in batches)
+    sizes = torch.full((images, 2), -1, dtype=torch.int32, device="cpu")
     first = 0
     for batch in batches:
         if batch.image_sizes:

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from ..image_masks import areas_of
 from ..lanes import Lanes, has_flag, inside_areas, lanes_of_areas, packed_areas
-from ..ops.boxes import box_columns
+from ..ops.boxes import BoxColumns, box_columns
 from ..ops.ordering import rank_in_group, rank_order
+from ..ops.selection import rows_where, take
 from ..protocols import DetectionProtocol
 from ..ragged import Detections, GroundTruths, image_of_row, starts_of_images
 from ..tables.records import Ids, MatchRecords
@@ -19,6 +20,7 @@ from ..transfer import from_host
 from .fused import kernel_takes, match_word
 from .masks import Overlaps, mask_overlaps, match_by_masks
 from .matchable import Matchable, Rules
+from .pairs import is_among
 
 __all__ = ["match_images"]
 
@@ -41,10 +43,10 @@ def match_images(
         image_ids, image_sizes: rows of the image table.
 
     Returns:
-        The records on the same device, every detection as a claimant; those beyond the largest of
-        ``max_detections`` are marked as absent (see :meth:`MatchRecords.compact`). On CUDA nothing
-        is waited for, unless the kernel cannot be used or masks are compared: then the host
-        matches.
+        The records on the same device. On CUDA nothing is waited for, unless the kernel cannot be
+        used or masks are compared: then the host matches. Therefore every detection is a claimant
+        there, and those beyond the largest of ``max_detections`` are marked as absent (see
+        :meth:`MatchRecords.compact`).
     """
     device = detections.boxes.device
     by_masks, largest = protocol.uses_masks, max(ground_truths.counts, default=0)
@@ -61,9 +63,10 @@ def match_images(
         return records.to(device)
     lanes = Lanes.of(protocol)
     objects = _objects(protocol, lanes, ground_truths, num_classes)
-    ranked = _ranked(protocol, lanes, detections, num_classes)
-    overlaps = _mask_overlaps(detections, ground_truths, ranked, objects) if by_masks else None
-    true_positive, ignored = _match(protocol, lanes, ranked, objects, overlaps)
+    ranked = _ranked(protocol, detections, num_classes)
+    choosers = _choosers(protocol, lanes, detections, ranked, objects.group)
+    overlaps = _mask_overlaps(detections, ground_truths, choosers, objects) if by_masks else None
+    true_positive, ignored = _match(protocol, lanes, choosers, objects, overlaps)
     order = detections.order
     return MatchRecords(
         image_ids=image_ids,
@@ -76,7 +79,7 @@ def match_images(
         label=(ranked.group - ranked.image * num_classes).to(torch.int32),
         score=detections.scores.index_select(0, ranked.row),
         out_of_range=ranked.out_of_range,
-        claimant=torch.arange(ranked.row.shape[0], device=device),
+        claimant=choosers.claimant,
         true_positive=true_positive,
         ignored=ignored,
         order=None if order is None else order.index_select(0, ranked.row),
@@ -102,8 +105,7 @@ def _objects(
 ) -> _Objects:
     """What the protocol makes of each object, in which lanes."""
     device = rows.boxes.device
-    inclusive = protocol.coordinates == "inclusive_pixels"
-    boxes = torch.stack(box_columns(rows.boxes, rows.box_format, inclusive=inclusive))
+    boxes = torch.stack(_box_columns(protocol, rows.boxes, rows.box_format))
     own = areas_of(rows.masks or (), device) if protocol.uses_masks else boxes[4]
     area = torch.where(rows.area.isnan(), own, rows.area)
     ignored = has_flag(rows.flags, protocol.ignored_flags).unsqueeze(1)
@@ -124,14 +126,43 @@ def _objects(
 
 
 class _Ranked(NamedTuple):
-    """Detections by image, class and falling score, [N] each; ``boxes`` are [5, N].
+    """Detections by image, class and falling score, [N] each; ``out_of_range`` [N, bytes].
 
-    ``row`` is the place in which a detection came, ``starts`` [I + 1] the rows of each image;
-    ``present`` [N, words] lanes, ``out_of_range`` [N, bytes] area ranges.
+    ``row`` is the place in which a detection came.
     """
 
     row: Tensor
     image: Tensor
+    group: Tensor
+    out_of_range: Tensor
+
+
+def _ranked(protocol: DetectionProtocol, rows: Detections, num_classes: int) -> _Ranked:
+    """Detections in the order in which they choose; on the host no more than may."""
+    device = rows.boxes.device
+    image = image_of_row(rows.counts, device)
+    group = image * num_classes + rows.labels
+    row = rank_order(group, rows.scores, (rows.order,), len(rows.counts) * num_classes)
+    if device.type == "cpu" and _may_be_too_many(protocol, rows):
+        row = row.index_select(0, rows_where(~_beyond(protocol, group.index_select(0, row))))
+    if protocol.detection_area == "mask":
+        area = areas_of(rows.masks or (), device)
+    else:
+        area = _box_columns(protocol, rows.boxes, rows.box_format).area
+    outside = packed_areas([~inside for inside in inside_areas(area, protocol)])
+    return _Ranked(row, image.index_select(0, row), group.index_select(0, row), take(outside, row))
+
+
+class _Choosers(NamedTuple):
+    """Detections that may claim an object, [H] each; ``boxes`` are [5, H].
+
+    ``claimant`` is their place among the ranked, ``row`` that in which they came, ``starts``
+    [I + 1] where each image begins among the latter; lanes in which they exist are ``present``
+    [H, words], ``out_of_range`` are [H, bytes].
+    """
+
+    claimant: Tensor
+    row: Tensor
     group: Tensor
     starts: Tensor
     boxes: Tensor
@@ -139,46 +170,62 @@ class _Ranked(NamedTuple):
     out_of_range: Tensor
 
 
-def _ranked(
-    protocol: DetectionProtocol, lanes: Lanes, rows: Detections, num_classes: int
-) -> _Ranked:
-    """Detections in the order in which they choose, and in which lanes they exist."""
-    device = rows.boxes.device
-    inclusive = protocol.coordinates == "inclusive_pixels"
-    image = image_of_row(rows.counts, device)
-    group = image * num_classes + rows.labels
-    row = rank_order(group, rows.scores, (rows.order,), len(rows.counts) * num_classes)
-    image, group = image.index_select(0, row), group.index_select(0, row)
-    columns = box_columns(rows.boxes.index_select(0, row), rows.box_format, inclusive=inclusive)
-    area = columns.area
-    if protocol.detection_area == "mask":
-        area = areas_of(rows.masks or (), device).index_select(0, row)
+def _choosers(
+    protocol: DetectionProtocol,
+    lanes: Lanes,
+    rows: Detections,
+    ranked: _Ranked,
+    object_group: Tensor,
+) -> _Choosers:
+    """On the host those with objects of their class in their image; on a device all."""
+    device = ranked.row.device
+    if device.type == "cpu":
+        claimant = rows_where(is_among(ranked.group, object_group))
+    else:
+        claimant = torch.arange(ranked.row.shape[0], device=device)
+    row, group = ranked.row.index_select(0, claimant), ranked.group.index_select(0, claimant)
     present = torch.full((row.shape[0], lanes.words), -1, device=device)
-    if protocol.max_detections and max(rows.counts, default=0) > protocol.max_detections[-1]:
-        beyond = rank_in_group(group) >= protocol.max_detections[-1]
-        present = present.masked_fill(beyond.unsqueeze(1), 0)
-    return _Ranked(
+    if device.type != "cpu" and _may_be_too_many(protocol, rows):
+        present = present.masked_fill(_beyond(protocol, group).unsqueeze(1), 0)
+    boxes = _box_columns(protocol, rows.boxes.index_select(0, row), rows.box_format)
+    return _Choosers(
+        claimant,
         row,
-        image,
         group,
         starts_of_images(rows.counts, device),
-        torch.stack(columns),
+        torch.stack(boxes),
         present,
-        packed_areas([~inside for inside in inside_areas(area, protocol)]),
+        take(ranked.out_of_range, claimant),
     )
 
 
+def _may_be_too_many(protocol: DetectionProtocol, rows: Detections) -> bool:
+    """Whether an image could have more detections of a class than count."""
+    limits = protocol.max_detections
+    return bool(limits) and max(rows.counts, default=0) > limits[-1]
+
+
+def _beyond(protocol: DetectionProtocol, group: Tensor) -> Tensor:
+    """[N] bool: detections behind so many of their image and class as count; ``group`` rises."""
+    return rank_in_group(group) >= protocol.max_detections[-1]
+
+
+def _box_columns(protocol: DetectionProtocol, boxes: Tensor, box_format: str) -> BoxColumns:
+    """Corners and areas as the protocol takes them."""
+    return box_columns(boxes, box_format, inclusive=protocol.coordinates == "inclusive_pixels")
+
+
 def _mask_overlaps(
-    detections: Detections, ground_truths: GroundTruths, ranked: _Ranked, objects: _Objects
+    detections: Detections, ground_truths: GroundTruths, choosers: _Choosers, objects: _Objects
 ) -> Overlaps:
     """Candidate pairs and the overlap of their masks."""
     return mask_overlaps(
-        ranked.group,
+        choosers.group,
         objects.group,
-        ranked.row,
-        ranked.present.any(1),
+        choosers.row,
+        choosers.present.any(1),
         (detections.masks or (), ground_truths.masks or ()),
-        (ranked.starts, objects.starts),
+        (choosers.starts, objects.starts),
         objects.over_area,
     )
 
@@ -186,12 +233,12 @@ def _mask_overlaps(
 def _match(
     protocol: DetectionProtocol,
     lanes: Lanes,
-    ranked: _Ranked,
+    choosers: _Choosers,
     objects: _Objects,
     overlaps: Overlaps | None,
 ) -> tuple[Tensor, Tensor]:
-    """``true_positive`` and ``ignored`` [N, words]; by boxes unless overlaps are given."""
-    device = ranked.row.device
+    """``true_positive`` and ``ignored`` [H, words]; by boxes unless overlaps are given."""
+    device = choosers.row.device
     rules = Rules(
         inclusive=protocol.coordinates == "inclusive_pixels",
         strict=protocol.comparison == ">",
@@ -201,14 +248,14 @@ def _match(
     thresholds = from_host(protocol.thresholds, torch.float64, device)
     bits = chain.from_iterable(map(lanes.threshold_bits, range(lanes.num_thresholds)))
     threshold_bits = from_host(list(bits), torch.int64, device).reshape(-1, lanes.words)
-    out_of_range = lanes_of_areas(ranked.out_of_range, lanes)
+    out_of_range = lanes_of_areas(choosers.out_of_range, lanes)
     words = [
         Matchable(
-            ranked.boxes,
-            ranked.group,
-            ranked.present[:, word].contiguous(),
+            choosers.boxes,
+            choosers.group,
+            choosers.present[:, word].contiguous(),
             out_of_range[:, word].contiguous(),
-            ranked.starts,
+            choosers.starts,
             objects.boxes,
             objects.group,
             objects.starts,

@@ -45,6 +45,17 @@ def candidate_pairs(detection_group: Tensor, ground_truth_group: Tensor) -> Pair
     return Pairs(detection, by_group.index_select(0, places))
 
 
+def is_among(groups: Tensor, wanted: Tensor) -> Tensor:
+    """[N] bool: which of ``groups`` [N] are any of ``wanted`` [M], both int64."""
+    if wanted.numel() == 0 or groups.numel() == 0:
+        return torch.zeros_like(groups, dtype=torch.bool)
+    end = int(max(groups.max(), wanted.max())) + 1
+    if end > TABLE_PER_ROW * (groups.shape[0] + wanted.shape[0]):
+        return torch.isin(groups, wanted)
+    table = torch.zeros(end, dtype=torch.bool, device=groups.device)
+    return table.index_fill_(0, wanted, True).index_select(0, groups)
+
+
 def _runs(groups: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     """[N] each: where the run of each ``wanted`` [N] group begins in rising ``groups``; its size.
 
