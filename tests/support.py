@@ -300,6 +300,8 @@ def differences(one: DetectionResult, other: DetectionResult) -> list[str]:
         if field.name == "curves":
             found += _curve_differences(a, b)
         elif isinstance(a, Tensor):
+            if field.name == "scores":  # of the type in which the detections came
+                a, b = a.double(), b.double()
             if a.dtype != b.dtype or not np.array_equal(a, b, equal_nan=a.is_floating_point()):
                 found.append(field.name)
         elif isinstance(a, float) and math.isnan(a) and math.isnan(b):

@@ -49,8 +49,8 @@ def interpolate(ranking: Ranking, areas: range, protocol: DetectionProtocol) -> 
     """
     levels = torch.tensor(protocol.recall_levels, dtype=torch.float64, device=ranking.scores.device)
     npos = ranking.num_positives[areas.start : areas.stop]
-    reached = _Reached.of(npos, levels)
     hits = _hits(_Outcomes.of(ranking, areas), ranking.class_starts)
+    reached = _Reached.of(hits.found.amax(dim=(1, 2)), npos, levels)
     precision = _best_precision(hits, reached, protocol.precision_epsilon)
     scores = _first_scores(hits, reached, ranking, levels)
     npos = npos[:, None, None]
@@ -68,7 +68,7 @@ class _Reached(NamedTuple):
     """Which recall levels the n-th true positive of an area range and class reaches, n from 1 on.
 
     Attributes:
-        levels: [sum of positives] how many levels, for each area range, class and n.
+        levels: how many levels, for each area range, class and n that occurs.
         starts: [A, 1, 1, K] where area ranges and classes begin in ``levels``.
         needed: [A, 1, 1, K, R] the least n that reaches a level.
     """
@@ -78,14 +78,14 @@ class _Reached(NamedTuple):
     needed: Tensor
 
     @classmethod
-    def of(cls, npos: Tensor, levels: Tensor) -> Self:
-        """For ``npos`` [A, K] positives and rising ``levels`` [R]."""
-        shape, npos = (npos.shape[0], 1, 1, npos.shape[1]), npos.flatten()
-        starts, size = torch.cumsum(npos, dim=0) - npos, int(npos.sum())
-        kinds = torch.arange(npos.shape[0], device=npos.device)
-        kind = torch.repeat_interleave(kinds, npos, output_size=size)
+    def of(cls, most: Tensor, npos: Tensor, levels: Tensor) -> Self:
+        """For up to ``most`` [A, K] of ``npos`` [A, K] positives, and rising ``levels`` [R]."""
+        shape, most = (npos.shape[0], 1, 1, npos.shape[1]), most.flatten()
+        starts, size = torch.cumsum(most, dim=0) - most, int(most.sum())
+        kinds = torch.arange(most.shape[0], device=npos.device)
+        kind = torch.repeat_interleave(kinds, most, output_size=size)
         place = torch.arange(1, size + 1, device=npos.device) - starts.index_select(0, kind)
-        recall = place / npos.double().index_select(0, kind)
+        recall = place / npos.flatten().double().index_select(0, kind)
         count = torch.searchsorted(levels, recall, right=True)
         width = levels.shape[0] + 1
         wanted = torch.arange(1, width, device=npos.device) + (kinds * width).unsqueeze(1)
