@@ -82,8 +82,9 @@ def column(bits: Tensor, place: tuple[int, int]) -> Tensor:
 
 def columns(bits: Tensor, places: Sequence[tuple[int, int]]) -> Tensor:
     """[L, N] bool: several lanes of ``bits`` [N, words]."""
-    words, shifts = torch.tensor(places, device=bits.device).unbind(1)
-    return (bits.t().index_select(0, words) >> shifts.unsqueeze(1)).bitwise_and_(1).bool()
+    words = torch.tensor([word for word, _ in places], device=bits.device)
+    masks = torch.tensor([[1 << bit] for _, bit in places], device=bits.device)
+    return (bits.t().index_select(0, words) & masks) != 0
 
 
 def has_flag(flags: Tensor, names: tuple[str, ...]) -> Tensor:

@@ -140,6 +140,7 @@ class Ranker:
             return column if rows is None else column.index_select(0, rows)
 
         image, label = chosen(records.image), chosen(records.label)
+        areas = records.out_of_range if rows is None else take(records.out_of_range, rows)
         within = [_among_first(limit, image, label) for limit in self._limits]
         label = label.long() - classes.start
         score = chosen(records.score if by_score else torch.zeros_like(records.score))
@@ -148,17 +149,17 @@ class Ranker:
         position = None if self._positions is None else self._positions.index_select(0, image)
         ranked = rank_order(label, score, (order, position), len(classes))
         starts = self._rows_of_class[classes.start : classes.stop].cumsum(0)
-        place = ranked if rows is None else rows.index_select(0, ranked)
-        claim = self._claim.index_select(0, place)
+        # Rows of the block, which lie close together, are put in order faster than rows of all.
+        claim = chosen(self._claim).index_select(0, ranked)
         claimant = rows_where(claim != NO_CLAIM)
         claim = claim.index_select(0, claimant)
         return Ranking(
             self.lanes,
             records.num_images,
             torch.nn.functional.pad(starts, (1, 0)),
-            records.score.index_select(0, place),
+            chosen(records.score).index_select(0, ranked),
             tuple(one.index_select(0, ranked) for one in within),
-            take(records.out_of_range, place),
+            take(areas, ranked),
             claimant,
             take(records.true_positive, claim),
             take(records.ignored, claim),

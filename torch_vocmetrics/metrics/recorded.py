@@ -33,7 +33,7 @@ from ..tables.records import OPTIONAL, TENSORS, GrowingRecords, Ids, MatchRecord
 from ..transfer import to_device
 from .base import Metric, R_co
 
-CHUNK_ROWS = 2**15
+CHUNK_ROWS = 2**16
 CHUNK_PAIRS = 2**22
 CHUNK_MASK_BYTES = 2**25
 """A chunk is matched when it holds so many rows, pairs (by their bound), or bytes of masks."""
@@ -147,9 +147,11 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         """
         self._flush()
         self._read_device()
-        for number, growing in enumerate(self._records):
-            self._records[number] = GrowingRecords(growing.whole().compact(self._lanes(number)))
-        return [growing.whole() for growing in self._records]
+        records = [growing.whole() for growing in self._records]
+        if records[0].device.type != "cpu":  # on the host chunks are compact
+            records = [part.compact(self._lanes(number)) for number, part in enumerate(records)]
+            self._records = [GrowingRecords(part) for part in records]
+        return records
 
     def _distinct(self) -> list[MatchRecords]:
         """Records of distinct images."""
