@@ -89,7 +89,7 @@ class _Reached(NamedTuple):
         count = torch.searchsorted(levels, recall, right=True)
         width = levels.shape[0] + 1
         wanted = torch.arange(1, width, device=npos.device) + (kinds * width).unsqueeze(1)
-        needed = torch.searchsorted(count + kind * width, wanted) - starts.unsqueeze(1) + 1
+        needed = torch.searchsorted(count + kind * width, wanted).sub_(starts.unsqueeze(1)).add_(1)
         return cls(count, starts.reshape(shape), needed.reshape(*shape, -1))
 
 
@@ -224,8 +224,11 @@ def _first_scores(hits: _Hits, reached: _Reached, ranking: Ranking, levels: Tens
     # The entries behind the last are those of what is not there.
     scores = torch.nn.functional.pad(ranking.scores, (0, 1))
     rows = torch.nn.functional.pad(hits.row, (0, 1), value=nothing)
-    there = reached.needed <= hits.found.unsqueeze(-1)
-    place = torch.where(there, hits.firsts.unsqueeze(-1) + reached.needed - 1, hits.row.shape[0])
+    needed, found, firsts = (
+        whole.to(rows.dtype) for whole in (reached.needed, hits.found, hits.firsts)
+    )
+    place = (firsts - 1).unsqueeze(-1) + needed
+    place.masked_fill_(needed > found.unsqueeze(-1), hits.row.shape[0])
     row = rows.index_select(0, place.flatten()).reshape(place.shape)
     first = torch.where(starts.diff() > 0, starts[:-1], nothing).to(row.dtype).unsqueeze(1)
     row = torch.where(levels <= 0, first, row)

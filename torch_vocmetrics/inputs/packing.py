@@ -298,23 +298,26 @@ def _plain(parts: Sequence[Any]) -> bool:
 def _joined(parts: list[Tensor], shape: tuple[int, ...]) -> Tensor | None:
     """Parts of shape [n, *shape] as one tensor; None where there are none or they need care.
 
-    ``torch.cat`` itself refuses unlike shapes and several CUDA devices. Number types it would mix
-    at a loss, and MPS takes memory of the host for its own. Parts of shape [0] it skips, at several
-    times the cost.
+    ``torch.cat`` itself refuses unlike shapes, and CUDA beside other devices. Number types it would
+    mix at a loss, and MPS takes memory of the host for its own. Parts of shape [0] it skips, at
+    several times the cost.
     """
-    if len({part.dtype for part in parts}) != 1 or len({part.is_cpu for part in parts}) != 1:
+    if len({part.dtype for part in parts}) != 1:
         return None
     try:
         values = torch.cat(parts)
     except RuntimeError:
+        return None
+    if values.device.type not in ("cpu", "cuda") and any(part.is_cpu for part in parts):
         return None
     return values if values.shape[1:] == shape else None
 
 
 def _lengths(parts: Sequence[Tensor], shape: tuple[int, ...]) -> tuple[int, ...]:
     """Rows of each part of shape [n, *shape], or [0], by what is cheapest to read of a tensor."""
+    numbers = map(Tensor.numel, parts)
     width = math.prod(shape)
-    return tuple([part.numel() // width for part in parts])
+    return tuple(numbers) if width == 1 else tuple([number // width for number in numbers])
 
 
 def _common_format(parts: Sequence[Tensor], expected: str, name: str) -> str:

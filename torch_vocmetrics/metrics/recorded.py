@@ -33,7 +33,7 @@ from ..tables.records import OPTIONAL, TENSORS, GrowingRecords, Ids, MatchRecord
 from ..transfer import to_device
 from .base import Metric, R_co
 
-CHUNK_ROWS = 2**16
+CHUNK_ROWS = 2**17
 CHUNK_PAIRS = 2**22
 CHUNK_MASK_BYTES = 2**25
 """A chunk is matched when it holds so many rows, pairs (by their bound), or bytes of masks."""
