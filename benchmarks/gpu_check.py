@@ -134,7 +134,7 @@ def update_waits_for_nothing(setting: Setting) -> dict[str, Any]:
         for name, batches in inputs.items():
             metric = fed(batches)
             held = metric._records[0]  # no public name says how often it flushed
-            flushed = len(held.image_ids) if held.num_images else 0
+            flushed = len(held.parts) if held.num_images else 0
             found[name] = {"updates": len(batches), "flushes": flushed}
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -7,8 +7,9 @@ both. With ids the ranking is therefore the same for every batch split, shard an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from torch import Tensor
 from .lanes import Lanes, column, in_area
 from .ops.ordering import rank_order
 from .ops.selection import rows_where, take
-from .tables.records import MatchRecords
+from .tables.records import CLAIM_COLUMNS, Ids, MatchRecords, cat_ids
 from .tables.repeats import repeats, unequal_truth, warn_of_repeats
 from .transfer import from_host
 
@@ -99,31 +100,35 @@ def rank(
         records, lanes, num_classes: what is ranked.
         by_score: False ranks by what else breaks ties of score: ``order``, or image and place.
     """
-    return Ranker(records, lanes, num_classes).ranked(range(num_classes), by_score=by_score)
+    return Ranker([records], lanes, num_classes).ranked(range(num_classes), by_score=by_score)
 
 
 class Ranker:
-    """Ranks records without repeated images, any classes at a time.
+    """Ranks parts of records without repeated images, any classes at a time.
 
     Args:
-        records, lanes, num_classes: what is ranked.
+        parts: one after the other; at least one.
+        lanes, num_classes: what their numbers mean.
         limits: of detections of an image and class, which rankings are to know.
     """
 
     def __init__(
-        self, records: MatchRecords, lanes: Lanes, num_classes: int, limits: Sequence[int] = ()
+        self,
+        parts: Sequence[MatchRecords],
+        lanes: Lanes,
+        num_classes: int,
+        limits: Sequence[int] = (),
     ) -> None:
-        self.records, self.lanes, self.num_classes = records, lanes, num_classes
-        self._limits = limits
-        self._positions = _positions_out_of_order(records)
-        self.num_positives = _num_positives(records, lanes, num_classes)
-        one = torch.ones(1, dtype=torch.int64, device=records.device)
-        self._rows_of_class = one.new_zeros(num_classes).index_add(
-            0, records.label, one.expand(records.num_detections)
-        )
-        claims = torch.arange(records.claimant.shape[0], dtype=torch.int32, device=records.device)
-        self._claim = torch.full_like(records.label, NO_CLAIM)
-        self._claim.scatter_(0, records.claimant, claims)
+        self.lanes, self.num_classes, self.device = lanes, num_classes, parts[0].device
+        self.num_images = sum(part.num_images for part in parts)
+        self.num_detections = sum(part.num_detections for part in parts)
+        self.score_dtype = parts[0].score.dtype
+        positives = [_num_positives(part, lanes, num_classes) for part in parts]
+        self.num_positives = torch.stack(positives).sum(dim=0)
+        self._parts, self._limits = parts, limits
+        self._positions = _positions_out_of_order([part.image_ids for part in parts], self.device)
+        counts = [_rows_of_class(part, num_classes) for part in parts]
+        self._rows_of_class = torch.stack(counts).sum(dim=0)
 
     def blocks(self) -> list[range]:
         """Consecutive classes of together about BLOCK_ROWS rows."""
@@ -131,40 +136,101 @@ class Ranker:
 
     def ranked(self, classes: range, *, by_score: bool = True) -> Ranking:
         """The detections of consecutive classes; ``by_score`` as for :func:`rank`."""
-        records, rows = self.records, None
-        if len(classes) < self.num_classes:
-            label = records.label
-            rows = rows_where((label >= classes.start) & (label < classes.stop))
-
-        def chosen(column: Tensor) -> Tensor:
-            return column if rows is None else column.index_select(0, rows)
-
-        image, label = chosen(records.image), chosen(records.label)
-        areas = records.out_of_range if rows is None else take(records.out_of_range, rows)
+        chosen = _Chosen(self._parts, classes if len(classes) < self.num_classes else None)
+        image, label, score = chosen.image(), chosen.column("label"), chosen.column("score")
         within = [_among_first(limit, image, label) for limit in self._limits]
-        label = label.long() - classes.start
-        score = chosen(records.score if by_score else torch.zeros_like(records.score))
         # Stable sorts keep the rows of an image in the order of their places.
-        order = None if records.order is None else chosen(records.order)
         position = None if self._positions is None else self._positions.index_select(0, image)
-        ranked = rank_order(label, score, (order, position), len(classes))
-        starts = self._rows_of_class[classes.start : classes.stop].cumsum(0)
-        # Rows of the block, which lie close together, are put in order faster than rows of all.
-        claim = chosen(self._claim).index_select(0, ranked)
+        group = label - classes.start
+        del image, label
+        by = score if by_score else torch.zeros_like(score)
+        ranked = rank_order(group, by, (chosen.order(), position), len(classes))
+        del group, position
+        rows, claims = chosen.claimant(), torch.arange(chosen.num_claims, device=self.device)
+        claim = torch.full_like(score, NO_CLAIM, dtype=torch.int32)
+        claim = claim.scatter_(0, rows, claims.int()).index_select(0, ranked)
         claimant = rows_where(claim != NO_CLAIM)
         claim = claim.index_select(0, claimant)
+        starts = self._rows_of_class[classes.start : classes.stop].cumsum(0)
         return Ranking(
             self.lanes,
-            records.num_images,
+            self.num_images,
             torch.nn.functional.pad(starts, (1, 0)),
-            chosen(records.score).index_select(0, ranked),
+            score.index_select(0, ranked),
             tuple(one.index_select(0, ranked) for one in within),
-            take(areas, ranked),
+            take(chosen.column("out_of_range"), ranked),
             claimant,
-            take(records.true_positive, claim),
-            take(records.ignored, claim),
+            take(chosen.column("true_positive"), claim),
+            take(chosen.column("ignored"), claim),
             self.num_positives[:, classes.start : classes.stop],
         )
+
+
+class _Chosen:
+    """The detections of consecutive classes (None: of all) in parts of records.
+
+    Columns are joined one by one, since a large class has much memory in each.
+    """
+
+    def __init__(self, parts: Sequence[MatchRecords], classes: range | None) -> None:
+        self._parts = parts
+        self._rows: list[Tensor | None] = [None] * len(parts)
+        self._claims: list[Tensor | None] = [None] * len(parts)
+        if classes is not None:
+            for number, part in enumerate(parts):
+                self._rows[number] = _among(classes, part.label)
+                labels = part.label.index_select(0, part.claimant)
+                self._claims[number] = _among(classes, labels)
+
+    @property
+    def num_claims(self) -> int:
+        """How many of the detections claim an object."""
+        pairs = zip(self._parts, self._claims, strict=True)
+        return sum((part.claimant if rows is None else rows).shape[0] for part, rows in pairs)
+
+    def column(self, name: str) -> Tensor:
+        """A column of the detections, or of those that claim an object."""
+        places = self._claims if name in CLAIM_COLUMNS else self._rows
+        return _joined(map(_at, (getattr(part, name) for part in self._parts), places))
+
+    def image(self) -> Tensor:
+        """[N] int32: rows of the images of all parts."""
+        before = accumulate((part.num_images for part in self._parts), initial=0)
+        places = zip(self._parts, self._rows, before, strict=False)
+        return _joined(_at(part.image, rows) + images for part, rows, images in places)
+
+    def order(self) -> Tensor | None:
+        """[N] int64 that breaks ties of score, or None."""
+        pairs = zip(self._parts, self._rows, strict=True)
+        given = [_at(part.order, rows) for part, rows in pairs if part.order is not None]
+        return _joined(given) if given else None
+
+    def claimant(self) -> Tensor:
+        """[H] int64: the detections that claim an object, counted among the chosen ones."""
+        places, before = [], 0
+        for part, rows, claims in zip(self._parts, self._rows, self._claims, strict=True):
+            mine = _at(part.claimant, claims)
+            places.append((mine if rows is None else torch.searchsorted(rows, mine)) + before)
+            before += part.num_detections if rows is None else rows.shape[0]
+        return _joined(places)
+
+
+def _among(classes: range, label: Tensor) -> Tensor:
+    """The places of consecutive classes among ``label`` [N]."""
+    return rows_where((label >= classes.start) & (label < classes.stop))
+
+
+def _at(column: Tensor, rows: Tensor | None) -> Tensor:
+    """The column at ``rows``, or all of it."""
+    if rows is None:
+        return column
+    return take(column, rows) if column.dim() == 2 else column.index_select(0, rows)
+
+
+def _joined(pieces: Iterable[Tensor]) -> Tensor:
+    """One after the other; a single piece as it is."""
+    every = list(pieces)
+    return every[0] if len(every) == 1 else torch.cat(every)
 
 
 def _among_first(limit: int, image: Tensor, label: Tensor) -> Tensor:
@@ -188,23 +254,27 @@ def _blocks(rows_of_class: list[int], most: int) -> list[range]:
     return [*blocks, range(start, len(rows_of_class))]
 
 
-def image_positions(records: MatchRecords) -> Tensor:
-    """[I] int64: place of each image's id in sorted order; its row where no ids were given."""
-    rows = list(range(records.num_images))
-    ids = records.image_ids
-    places = list(rows)
-    if ids is not None:
-        for place, (_, row) in enumerate(sorted(zip(ids, rows, strict=True))):
-            places[row] = place
-    return from_host(places, torch.int64, records.image_sizes.device)
+def image_positions(ids: Sequence[int | str], device: torch.device) -> Tensor:
+    """[I] int64: place of each image's id in sorted order."""
+    places = [0] * len(ids)
+    for place, (_, row) in enumerate(sorted(zip(ids, range(len(ids)), strict=True))):
+        places[row] = place
+    return from_host(places, torch.int64, device)
 
 
-def _positions_out_of_order(records: MatchRecords) -> Tensor | None:
+def _positions_out_of_order(ids: Sequence[Ids | None], device: torch.device) -> Tensor | None:
     """The positions where they break ties of score; None where rows have that order already."""
-    if records.image_ids is None:
+    every = cat_ids(ids)
+    if every is None:
         return None
-    positions = image_positions(records)
+    positions = image_positions(every, device)
     return None if bool((positions.diff() > 0).all()) else positions
+
+
+def _rows_of_class(records: MatchRecords, num_classes: int) -> Tensor:
+    one = torch.ones(1, dtype=torch.int64, device=records.device)
+    ones = one.expand(records.num_detections)
+    return one.new_zeros(num_classes).index_add(0, records.label, ones)
 
 
 def _num_positives(records: MatchRecords, lanes: Lanes, num_classes: int) -> Tensor:
@@ -215,8 +285,8 @@ def _num_positives(records: MatchRecords, lanes: Lanes, num_classes: int) -> Ten
     return torch.stack([none.index_add(0, label, column(counted, at).long()) for at in places])
 
 
-def distinct_images(records: MatchRecords) -> Tensor | None:
-    """[I] bool: the copy of each image that was met first; None if no image came twice.
+def distinct_images(records: MatchRecords) -> Tensor:
+    """[I] bool: the copy of each image that was met first, of records with image ids.
 
     A distributed sampler pads with repeated images, so copies are normal: one warning counts those
     dropped and those whose detections differed.
@@ -224,20 +294,19 @@ def distinct_images(records: MatchRecords) -> Tensor | None:
     Raises:
         StateError: if two copies of an image have different ground truth.
     """
-    ids = records.image_ids
+    ids, images = records.image_ids or (), records.num_images
     copies = repeats(ids)
-    if ids is None or not copies:
-        return None
-    images = records.num_images
-    objects = _Rows(
+    objects = _ImageRows(
         images,
         records.ground_truth_image,
         (records.ground_truth_label, records.ground_truth_area, records.ground_truth_counted),
     )
-    detections = _Rows(images, records.image, (records.label, records.score, records.out_of_range))
+    detections = _ImageRows(
+        images, records.image, (records.label, records.score, records.out_of_range)
+    )
     claimant, image = records.claimant, records.image.long()
     starts = torch.searchsorted(image, image.index_select(0, claimant))
-    claims = _Rows(
+    claims = _ImageRows(
         images,
         records.image.index_select(0, claimant),
         (claimant - starts, records.true_positive, records.ignored),
@@ -253,7 +322,7 @@ def distinct_images(records: MatchRecords) -> Tensor | None:
     return from_host(keep, torch.bool, records.image.device)
 
 
-class _Rows:
+class _ImageRows:
     """Compares the rows of two images of one table, on the CPU."""
 
     def __init__(self, num_images: int, image: Tensor, columns: tuple[Tensor, ...]) -> None:

@@ -35,8 +35,10 @@ class Interpolated(NamedTuple):
     false_positives: Tensor
 
 
-def interpolate(ranking: Ranking, areas: range, protocol: DetectionProtocol) -> Interpolated:
-    """Precision and score at recall levels; the last limit is none.
+def interpolate(
+    ranking: Ranking, areas: range, limits: range, protocol: DetectionProtocol
+) -> Interpolated:
+    """Precision and score at recall levels.
 
     Precision ``tp / (tp + fp + epsilon)`` made monotone from the right and read at the first
     detection whose recall ``tp / npos`` reaches the level. Only true positives can be such a
@@ -45,11 +47,12 @@ def interpolate(ranking: Ranking, areas: range, protocol: DetectionProtocol) -> 
     Args:
         ranking: detections of some classes.
         areas: the area ranges.
+        limits: places among those of the ranking; behind the last comes that of no limit.
         protocol: recall levels and epsilon.
     """
     levels = torch.tensor(protocol.recall_levels, dtype=torch.float64, device=ranking.scores.device)
     npos = ranking.num_positives[areas.start : areas.stop]
-    hits = _hits(_Outcomes.of(ranking, areas), ranking.class_starts)
+    hits = _hits(_Outcomes.of(ranking, areas, limits), ranking.class_starts)
     reached = _Reached.of(hits.found.amax(dim=(1, 2)), npos, levels)
     precision = _best_precision(hits, reached, protocol.precision_epsilon)
     scores = _first_scores(hits, reached, ranking, levels)
@@ -113,7 +116,7 @@ class _Outcomes(NamedTuple):
     off: Tensor
 
     @classmethod
-    def of(cls, ranking: Ranking, areas: range) -> Self:
+    def of(cls, ranking: Ranking, areas: range, limits: range) -> Self:
         lanes, claimant = ranking.lanes, ranking.claimant
         thresholds = range(lanes.num_thresholds)
         places = [lanes.place(area, threshold) for area in areas for threshold in thresholds]
@@ -123,7 +126,8 @@ class _Outcomes(NamedTuple):
         somewhere = (ignored != masks.unsqueeze(1)).any(dim=2)
         active = torch.stack([~in_area(ranking.out_of_range, area) for area in areas])
         active.scatter_(1, claimant.expand(len(areas), -1), somewhere)
-        within = torch.stack([*ranking.within, torch.ones_like(active[0])])
+        every = (*ranking.within, torch.ones_like(active[0]))
+        within = torch.stack([every[limit] for limit in limits])
         hit = columns(ranking.true_positive, places).reshape(shape)
         mixed = rows_where(((ignored != 0).any(dim=2) & somewhere).any(dim=0))
         off = columns(take(ranking.ignored, mixed), places).reshape(shape)

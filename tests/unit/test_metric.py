@@ -203,7 +203,10 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         for seed in range(40):
             metric.update(*batch([seed]))
         assert bits(metric) == wanted
-    assert len(metric._records[0].image_ids) == 1, "compute leaves one table"
+    assert len(metric._records[0].parts) > 1
+    metric.state_dict()
+    assert len(metric._records[0].parts) == 1, "a state is one table"
+    assert bits(metric) == wanted
 
 
 def test_full_chunks_are_matched_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +215,7 @@ def test_full_chunks_are_matched_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     for seed in range(40):
         metric.update(*batch([seed]))
         assert metric._pending_rows < 20 + 24
-    assert len(metric._records[0].image_ids) > 5
+    assert len(metric._records[0].parts) > 5
 
 
 def test_repeated_images_are_dropped_with_a_warning() -> None:

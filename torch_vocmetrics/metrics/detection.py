@@ -105,11 +105,11 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
         if not names or len(set(names)) < len(names):
             raise InputError("must be one protocol or several of distinct names", got=names)
 
-    def _result(self, distinct: Sequence[MatchRecords]) -> R_co:
+    def _result(self, distinct: Sequence[Sequence[MatchRecords]]) -> R_co:
         results = {}
-        for protocol, records in zip(self.protocols, distinct, strict=True):
+        for protocol, parts in zip(self.protocols, distinct, strict=True):
             lanes, limits = Lanes.of(protocol), protocol.max_detections[:-1]
-            ranker = Ranker(records, lanes, len(self.class_names), limits)
+            ranker = Ranker(parts, lanes, len(self.class_names), limits)
             results[protocol.name] = detection_result(protocol, ranker, self.class_names)
         return cast(R_co, results[self.protocols[0].name] if self._single else results)
 

@@ -112,8 +112,8 @@ class LayoutAP(RecordMetric[LayoutResult]):
             self._flush()
         return self
 
-    def _result(self, distinct: Sequence[MatchRecords]) -> LayoutResult:
-        (records,) = distinct
+    def _result(self, distinct: Sequence[Sequence[MatchRecords]]) -> LayoutResult:
+        records = MatchRecords.cat(distinct[0])
         by_score = self.protocol.walk == "by_confidence"
         ranking = rank(records, _LANE, len(self.class_names), by_score=by_score)
         return layout_result(self.protocol, ranking)

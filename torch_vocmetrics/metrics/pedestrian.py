@@ -96,8 +96,8 @@ class LogAverageMissRate(RecordMetric[MissRateResult]):
         """
         return super().update(predictions, targets)
 
-    def _result(self, distinct: Sequence[MatchRecords]) -> MissRateResult:
-        return miss_rate_result(self.protocol, distinct[0])
+    def _result(self, distinct: Sequence[Sequence[MatchRecords]]) -> MissRateResult:
+        return miss_rate_result(self.protocol, MatchRecords.cat(distinct[0]))
 
     @classmethod
     def _of(cls, protocols: Sequence[Any], class_names: Sequence[str]) -> Self:

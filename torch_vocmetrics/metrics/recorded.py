@@ -29,7 +29,8 @@ from ..matching import match_images
 from ..protocols import DetectionProtocol, MissRateProtocol
 from ..ragged import BOX_FORMATS, Detections, GroundTruths, even_shares
 from ..ranking import distinct_images
-from ..tables.records import OPTIONAL, TENSORS, GrowingRecords, Ids, MatchRecords
+from ..tables.records import OPTIONAL, TENSORS, GrowingRecords, Ids, MatchRecords, cat_ids
+from ..tables.repeats import repeats
 from ..transfer import to_device
 from .base import Metric, R_co
 
@@ -145,19 +146,27 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         Raises:
             InputError: if values flagged on a device broke the rules; until ``reset``.
         """
-        self._flush()
-        self._read_device()
-        records = [growing.whole() for growing in self._records]
-        if records[0].device.type != "cpu":  # on the host chunks are compact
-            records = [part.compact(self._lanes(number)) for number, part in enumerate(records)]
-            self._records = [GrowingRecords(part) for part in records]
-        return records
+        self._settle()
+        return [growing.whole() for growing in self._records]
 
-    def _distinct(self) -> list[MatchRecords]:
-        """Records of distinct images."""
+    def _distinct(self) -> list[list[MatchRecords]]:
+        """Records of distinct images, in parts for each protocol."""
+        self._settle()
+        ids = cat_ids([part.image_ids for part in self._records[0].parts if part.num_images])
+        if not repeats(ids):
+            return [growing.joined(CHUNK_ROWS // 2) for growing in self._records]
         records = self._state()
         keep = distinct_images(records[0])
-        return records if keep is None else [part.keep_images(keep) for part in records]
+        return [[part.keep_images(keep)] for part in records]
+
+    def _settle(self) -> None:
+        """Match what is pending, and take what a device has put off."""
+        self._flush()
+        self._read_device()
+        for number, growing in enumerate(self._records):
+            if growing.parts[0].device.type != "cpu":  # on the host chunks are compact
+                lanes = self._lanes(number)
+                growing.parts = [part.compact(lanes) for part in growing.parts]
 
     def _columns(self, tables: Sequence[MatchRecords]) -> dict[str, Any]:
         names = (*TENSORS, *OPTIONAL)
@@ -246,7 +255,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         """Image ids and ``order`` must be given always or never."""
         held = self._records[0]
         ids: list[Sequence[object] | None] = [earlier.image_ids for earlier in self._pending[:1]]
-        ids += held.image_ids[:1] if held.num_images else []
+        ids += [held.parts[0].image_ids] if held.num_images else []
         mine = kind_of_ids(batch.image_ids)
         for other in map(kind_of_ids, ids):
             if batch.num_images and mine != other:

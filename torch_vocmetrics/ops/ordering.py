@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,7 +14,9 @@ def descending_key(scores: Tensor) -> Tensor:
     scores = scores + 0.0  # -0 becomes 0
     bits = scores.view(torch.int32 if scores.dtype == torch.float32 else torch.int64)
     # Two's complement order of IEEE bits: negative numbers have their other bits turned around.
-    return ~torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
+    limits = torch.iinfo(bits.dtype)
+    others = (bits >> (limits.bits - 1)).bitwise_and_(limits.max)
+    return bits.bitwise_xor_(others).bitwise_not_()
 
 
 def rank_order(
@@ -21,7 +24,8 @@ def rank_order(
 ) -> Tensor:
     """[N] permutation: by ``group`` rising, score falling, then each of ``ties``, then the row.
 
-    Groups lie in [0, num_groups), which says on the host whether group and score fit one key.
+    Groups, of any integer type, lie in [0, num_groups), which says on the host whether group and
+    score fit one key.
     """
     first: Tensor | None = None
     for tie in reversed([tie for tie in ties if tie is not None]):
@@ -38,9 +42,11 @@ def rank_order(
         if ranked is not None:
             return ranked
     if key.dtype == torch.int32 and num_groups <= 2**31:
-        return torch.argsort((group << 32) + key, stable=True)
+        return torch.argsort((group.long() << 32) + key, stable=True)
     by_score = torch.argsort(key, stable=True)
-    return by_score.index_select(0, stable_order(group.index_select(0, by_score), num_groups))
+    return by_score.index_select(
+        0, stable_order(group.long().index_select(0, by_score), num_groups)
+    )
 
 
 def _order_of(values: Tensor) -> Tensor:
@@ -85,8 +91,9 @@ def _order_in_place(keys: Tensor) -> Tensor:
     row_bits = keys.shape[0].bit_length()
     # Distinct keys that hold their row: NumPy sorts values faster than torch finds places.
     keys.bitwise_left_shift_(row_bits)
-    keys += torch.arange(keys.shape[0], dtype=torch.int32, device=keys.device)
-    keys.numpy().sort()
+    numbers = keys.numpy()
+    numbers += np.arange(keys.shape[0], dtype=np.int32)  # no copy in int64, as torch makes one
+    numbers.sort()
     return keys.bitwise_and_(2**row_bits - 1)
 
 

@@ -50,7 +50,7 @@ class _ClassCurves(NamedTuple):
 def _voc_result(
     protocol: DetectionProtocol, ranker: Ranker, class_names: tuple[str, ...]
 ) -> VocDetectionResult:
-    records, classes = ranker.records, list[_ClassCurves]()
+    classes = list[_ClassCurves]()
     for block in ranker.blocks():
         classes += _class_curves(protocol, ranker.ranked(block))
     npos = ranker.num_positives[0].cpu().numpy()
@@ -68,8 +68,8 @@ def _voc_result(
         num_positives=as_tensor(npos),
         true_positives=as_tensor(np.stack([one.true_positives for one in classes], axis=1)),
         false_positives=as_tensor(np.stack([one.false_positives for one in classes], axis=1)),
-        num_images=records.num_images,
-        num_detections=records.num_detections,
+        num_images=ranker.num_images,
+        num_detections=ranker.num_detections,
         average_precision_by_threshold=as_tensor(precisions),
         curves=tuple(zip(*(one.curves for one in classes), strict=True)),
     )
@@ -100,7 +100,6 @@ def _class_curves(protocol: DetectionProtocol, ranking: Ranking) -> Iterator[_Cl
 def _coco_result(
     protocol: DetectionProtocol, ranker: Ranker, class_names: tuple[str, ...]
 ) -> CocoDetectionResult:
-    records = ranker.records
     arrays = _empty_arrays(protocol, ranker)
     for block in ranker.blocks():
         _interpolated(protocol, ranker.ranked(block), arrays, block.start)
@@ -123,8 +122,8 @@ def _coco_result(
         num_positives=npos[0],
         true_positives=found["true_positives"][..., 0, -1].contiguous(),
         false_positives=found["false_positives"][..., 0, -1].contiguous(),
-        num_images=records.num_images,
-        num_detections=records.num_detections,
+        num_images=ranker.num_images,
+        num_detections=ranker.num_detections,
         precision=found["precision"],
         recall=found["recall"],
         scores=found["scores"],
@@ -134,17 +133,16 @@ def _coco_result(
 
 def _empty_arrays(protocol: DetectionProtocol, ranker: Ranker) -> dict[str, Tensor]:
     """[A, M, T, K, ...] for each field of the curves."""
-    records = ranker.records
     thresholds, levels = len(protocol.iou_thresholds), len(protocol.recall_levels)
     limits = len(protocol.max_detections) or 1
     shape = (len(protocol.area_ranges), limits, thresholds, ranker.num_classes)
 
     def empty(dtype: torch.dtype, *more: int) -> Tensor:
-        return torch.empty((*shape, *more), dtype=dtype, device=records.device)
+        return torch.empty((*shape, *more), dtype=dtype, device=ranker.device)
 
     return Interpolated(
         precision=empty(torch.float64, levels),
-        scores=empty(records.score.dtype, levels),
+        scores=empty(ranker.score_dtype, levels),
         recall=empty(torch.float64),
         true_positives=empty(torch.int64),
         false_positives=empty(torch.int64),
@@ -155,12 +153,22 @@ def _interpolated(
     protocol: DetectionProtocol, ranking: Ranking, arrays: dict[str, Tensor], first: int
 ) -> None:
     """Fill ``arrays`` [A, M, T, K, ...] from class ``first`` on."""
-    every = range(len(protocol.area_ranges))
+    num_areas, num_limits = len(protocol.area_ranges), len(ranking.within) + 1
     for classes in ranking.blocks(GRID_ROWS):
         part = ranking.of_classes(classes)
         start, end = first + classes.start, first + classes.stop
-        # All area ranges at once need several times the memory of one.
-        together = part.scores.shape[0] <= 2 * GRID_ROWS
-        for areas in [every] if together else [range(area, area + 1) for area in every]:
-            for name, values in interpolate(part, areas, protocol)._asdict().items():
-                arrays[name][areas.start : areas.stop, :, :, start:end] = values
+        together = 2 * GRID_ROWS * num_areas * num_limits // max(part.scores.shape[0], 1)
+        for areas, limits in _portions(num_areas, num_limits, together):
+            for name, values in interpolate(part, areas, limits, protocol)._asdict().items():
+                place = slice(areas.start, areas.stop), slice(limits.start, limits.stop)
+                arrays[name][(*place, slice(None), slice(start, end))] = values
+
+
+def _portions(num_areas: int, num_limits: int, most: int) -> list[tuple[range, range]]:
+    """All area ranges and limits; of large classes fewer at once, whose curves need less memory."""
+    areas, limits = range(num_areas), range(num_limits)
+    if most >= num_areas * num_limits:
+        return [(areas, limits)]
+    if most >= num_limits:
+        return [(areas[i : i + 1], limits) for i in areas]
+    return [(areas[i : i + 1], limits[j : j + 1]) for i in areas for j in limits]

@@ -84,7 +84,7 @@ def _crowd_result(
         counts = as_tensor(np.zeros((0, len(protocol.jaccard_scores), 3), dtype=np.int32))
     counts = counts.cpu()
     if records.num_images:
-        counts = counts.index_select(0, torch.argsort(image_positions(records)))
+        counts = counts.index_select(0, torch.argsort(_positions(records)).cpu())
     by_score = jaccard_index(counts.numpy(), protocol.jaccard_epsilon)
     return CrowdMissRateResult(
         **common,
@@ -106,8 +106,8 @@ def _split_by_position(
     """Take what lies outside the images of a subset out of its lane; images of each subset."""
     if not any(subset.images for subset in protocol.subsets):
         return records, [records.num_images] * len(protocol.subsets)
-    lanes, device = Lanes.of(protocol), records.image.device
-    position = image_positions(records).to(device)
+    lanes = Lanes.of(protocol)
+    position = _positions(records)
     known = protocol.num_images in (0, records.num_images)
     if not known and records.num_images:
         names = [subset.name for subset in protocol.subsets if subset.images]
@@ -135,6 +135,12 @@ def _split_by_position(
         & ~outside.index_select(0, records.ground_truth_image),
     )
     return split, [int(one.sum()) for one in inside]
+
+
+def _positions(records: MatchRecords) -> Tensor:
+    """[I] int64: place of each image's id in sorted order; its row where no ids were given."""
+    ids = records.image_ids or tuple(range(records.num_images))
+    return image_positions(ids, records.device)
 
 
 def _within(position: Tensor, spans: tuple[tuple[int, int], ...]) -> Tensor:

@@ -130,18 +130,29 @@ class MatchRecords:
                 raise ValueError(f"rows of {what} that are not among the {limit}")
 
     @classmethod
-    def cat(cls, parts: Sequence[MatchRecords]) -> MatchRecords:
+    def cat(cls, parts: Sequence[Self]) -> Self:
         """One after the other, rows renumbered.
 
         Raises:
             StateError: if some parts have image ids or ``order`` and others have none.
         """
-        growing = GrowingRecords(parts[0])
-        for part in parts[1:]:
-            growing.append(part)
-        return growing.whole()
+        filled = [part for part in parts if part.num_images]
+        if len(filled) < 2:
+            return (filled or parts)[0]
+        moved, images, detections = [], 0, 0
+        for part in filled:
+            moved.append(part._moved(images, detections))
+            images, detections = images + part.num_images, detections + part.num_detections
+        columns = {name: torch.cat([getattr(part, name) for part in moved]) for name in TENSORS}
+        counts = [part.image_counts for part in filled if part.image_counts is not None]
+        return cls(
+            image_ids=cat_ids([part.image_ids for part in filled]),
+            order=_cat_order(filled),
+            image_counts=torch.cat(counts) if counts else None,
+            **columns,
+        )
 
-    def moved(self, images: int, detections: int) -> Self:
+    def _moved(self, images: int, detections: int) -> Self:
         """The same records behind so many images and detections."""
         return replace(
             self,
@@ -255,60 +266,63 @@ def _at(records: MatchRecords, names: Sequence[str], rows: Tensor) -> dict[str, 
 
 
 class GrowingRecords:
-    """Records to which chunks are added.
+    """Records to which chunks are added; it is never empty of parts.
 
-    Columns are joined when they are read, one after the other, so that never more than one of them
-    is held twice; what is held makes sense at any moment.
+    Attributes:
+        parts: in the order in which they came.
     """
 
     def __init__(self, first: MatchRecords) -> None:
-        self._hold(first)
+        self.parts = [first]
 
-    def _hold(self, records: MatchRecords) -> None:
-        self.num_images, self.num_detections = records.num_images, records.num_detections
-        self.image_ids = [records.image_ids]
-        self._chunks = {name: [getattr(records, name)] for name in (*TENSORS, *OPTIONAL)}
+    @property
+    def num_images(self) -> int:
+        """Of all parts."""
+        return sum(part.num_images for part in self.parts)
 
     @property
     def has_order(self) -> bool | None:
         """Whether detections have an ``order``; None if there are none."""
-        return self._chunks["order"][0] is not None if self.num_detections else None
+        with_rows = (part.order is not None for part in self.parts if part.num_detections)
+        return next(with_rows, None)
 
     def append(self, part: MatchRecords) -> None:
         """Put the images of a part behind the others."""
-        if not self.num_images:
-            self._hold(part)
-        elif part.num_images:
-            moved = part.moved(self.num_images, self.num_detections)
-            columns = {name: getattr(moved, name) for name in self._chunks}
-            if not self.num_detections:
-                self._chunks["order"] = []  # nobody had a say
-            elif not part.num_detections:
-                del columns["order"]
-            for name, column in columns.items():
-                self._chunks[name].append(column)
-            self.image_ids.append(part.image_ids)
-            self.num_images += part.num_images
-            self.num_detections += part.num_detections
+        if self.parts[0].num_images:
+            self.parts.append(part)
+        else:
+            self.parts = [part]
+
+    def joined(self, rows: int) -> list[MatchRecords]:
+        """The parts, small ones joined until they have so many detections."""
+        groups: list[list[MatchRecords]] = [[]]
+        for part in self.parts:
+            if sum(one.num_detections for one in groups[-1]) >= rows:
+                groups.append([])
+            groups[-1].append(part)
+        self.parts = [MatchRecords.cat(group) for group in groups]
+        return self.parts
 
     def whole(self) -> MatchRecords:
-        """All records.
+        """All records as one.
 
         Raises:
             StateError: if some parts have image ids or ``order`` and others have none.
         """
-        self.image_ids = [cat_ids(self.image_ids)]
-        for name, chunks in self._chunks.items():
-            given = [chunk for chunk in chunks if chunk is not None]
-            if name == "order" and len(given) not in (0, len(chunks)):
-                raise StateError(
-                    "some detections have an order and others have none",
-                    remedy="give order in every prediction or in none",
-                )
-            if len(chunks) > 1:
-                self._chunks[name] = [torch.cat(given) if given else None]
-        columns = {name: chunks[0] for name, chunks in self._chunks.items()}
-        return MatchRecords(image_ids=self.image_ids[0], **columns)
+        self.parts = [MatchRecords.cat(self.parts)]
+        return self.parts[0]
+
+
+def _cat_order(parts: Sequence[MatchRecords]) -> Tensor | None:
+    """Order of all detections; parts without detections have no say."""
+    with_rows = [part.order for part in parts if part.num_detections]
+    given = [order for order in with_rows if order is not None]
+    if len(given) not in (0, len(with_rows)):
+        raise StateError(
+            "some detections have an order and others have none",
+            remedy="give order in every prediction or in none",
+        )
+    return torch.cat(given) if given else None
 
 
 def cat_ids(parts: Sequence[Ids | None]) -> Ids | None:
