@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.workloads import Workload
+from benchmarks.workloads import Packed
 
 MIN_OVERLAP = 0.5
 LEVELS = np.arange(0.0, 1.1, 0.1)
@@ -13,30 +13,31 @@ LEVELS = np.arange(0.0, 1.1, 0.1)
 Floats = NDArray[np.float64]
 
 
-def voc_loop(workload: Workload) -> list[float]:
+def voc_loop(packed: Packed) -> list[float]:
     """The mean, then the 11-point average precision of every class."""
-    targets = [{key: value.numpy() for key, value in one.items()} for one in workload.targets]
-    rows = [
-        (int(label), float(score), int(place), image, box)
-        for image, one in enumerate(workload.predictions)
-        for label, score, place, box in zip(
-            one["labels"].numpy(),
-            one["scores"].numpy(),
-            one["order"].numpy(),
-            one["boxes"].numpy(),
+    found, true = packed.predictions, packed.targets
+    rows = list(
+        zip(
+            found["labels"].tolist(),
+            found["scores"].tolist(),
+            found["order"].tolist(),
+            np.repeat(np.arange(len(found["counts"])), found["counts"]).tolist(),
+            found["boxes"].numpy(),
             strict=True,
         )
-    ]
+    )
+    starts = np.cumsum(true["counts"])[:-1]
+    columns = [np.split(true[key].numpy(), starts) for key in ("labels", "boxes", "difficult")]
     values = [
         _average_precision(
             [row for row in rows if row[0] == label],
             {
-                image: (one["boxes"][mine], one["difficult"][mine])
-                for image, one in enumerate(targets)
-                if (mine := one["labels"] == label).any()
+                image: (boxes[mine], difficult[mine])
+                for image, (labels, boxes, difficult) in enumerate(zip(*columns, strict=True))
+                if (mine := labels == label).any()
             },
         )
-        for label in range(workload.num_classes)
+        for label in range(packed.num_classes)
     ]
     return [float(np.mean(values)), *values]
 

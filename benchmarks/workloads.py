@@ -15,7 +15,7 @@ import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -51,6 +51,26 @@ class Workload(NamedTuple):
     def batches(self, size: int) -> list[tuple[list[Image], list[Image]]]:
         places = range(0, len(self.predictions), size)
         return [(self.predictions[i : i + size], self.targets[i : i + size]) for i in places]
+
+    def packed(self) -> Packed:
+        """The same tensors, all images in one."""
+        sides = [
+            {
+                **{key: torch.cat([one[key] for one in images]) for key in images[0]},
+                "counts": [one["labels"].shape[0] for one in images],
+            }
+            for images in (self.predictions, self.targets)
+        ]
+        return Packed(self.name, *sides, self.num_classes)
+
+
+class Packed(NamedTuple):
+    """Predictions and targets of all images, one dict of tensors each, with ``counts``."""
+
+    name: str
+    predictions: dict[str, Any]
+    targets: dict[str, Any]
+    num_classes: int
 
 
 class _Objects(NamedTuple):
@@ -213,25 +233,17 @@ def save(workload: Workload, path: Path) -> None:
     Making it leaves holes in the memory of a process, which an evaluation then fills unevenly: its
     peak would depend on them.
     """
-    sides = {
-        name: {
-            "counts": [one["labels"].shape[0] for one in images],
-            "columns": {key: torch.cat([one[key] for one in images]) for key in images[0]},
-        }
-        for name, images in (
-            ("predictions", workload.predictions),
-            ("targets", workload.targets),
-        )
-    }
-    content = {"name": workload.name, "num_classes": workload.num_classes, **sides}
-    torch.save(content, path)
+    torch.save(workload.packed()._asdict(), path)
 
 
 def load(path: Path) -> Workload:
     """What :func:`save` wrote."""
-    content = torch.load(path, mmap=True, weights_only=True)
-    sides = [_of_images(**content[name]) for name in ("predictions", "targets")]
-    return Workload(content["name"], *sides, content["num_classes"])
+    packed = Packed(**torch.load(path, mmap=True, weights_only=True))
+    sides = [
+        _of_images(side["counts"], {key: one for key, one in side.items() if key != "counts"})
+        for side in (packed.predictions, packed.targets)
+    ]
+    return Workload(packed.name, *sides, packed.num_classes)
 
 
 # Real detections ----------------------------------------------------------------------------------
