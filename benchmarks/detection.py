@@ -60,6 +60,9 @@ class Worker:
         )
         self._answer()
 
+    def measure(self) -> dict[str, Any]:
+        return self._ask("measure 1")
+
     def run(self, threads: int) -> dict[str, Any]:
         return self._ask(f"run {threads}")
 
@@ -133,7 +136,7 @@ def faster_thread_count(worker: Worker, pairs: int) -> tuple[int, dict[str, floa
 def against(ours: Worker, first: dict[str, Any], theirs: Worker, threads: int, pairs: int) -> Any:
     """One competitor's entry of the results: memory and parity of its first run, then pairs."""
     competitor = COMPETITORS[theirs.name]
-    start = theirs.run(1)
+    start = theirs.measure()
     most = min(pairs, competitor.most_pairs or pairs)
     mine, other = [ours.run(threads)["seconds"]], [start["seconds"]]
     if most > 1:
@@ -162,7 +165,7 @@ def compare(name: str, workload: str, images: int, peers: Sequence[str], pairs: 
     """Ours under ``name`` against peers on one workload."""
     content: dict[str, Any] = {"workload": workload, "images": images, "peers": {}}
     with made(workload, images) as path, Worker(name, path) as ours:
-        first = ours.run(1)
+        first = ours.measure()
         threads, by_threads = faster_thread_count(ours, min(pairs, 3))
         content["ours"] = {
             "threads": threads,
