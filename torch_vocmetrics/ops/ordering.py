@@ -27,39 +27,50 @@ def rank_order(
     Groups, of any integer type, lie in [0, num_groups), which says on the host whether group and
     score fit one key.
     """
-    first: Tensor | None = None
-    for tie in reversed([tie for tie in ties if tie is not None]):
-        if first is None:
-            first = _order_of(tie)
-        else:
-            first = first.index_select(0, _order_of(tie.index_select(0, first)))
-    if first is not None:
-        group, scores = group.index_select(0, first), scores.index_select(0, first)
-        return first.index_select(0, rank_order(group, scores, (), num_groups))
-    key = descending_key(scores)
+    key, given = descending_key(scores), [tie for tie in ties if tie is not None]
+    if key.device.type == "cpu":
+        return _with_ties(_by_group_and_key(group, key, num_groups), group, key, given)
+    first = torch.arange(key.shape[0], device=key.device)
+    for tie in reversed(given):
+        first = first.index_select(0, torch.argsort(tie.index_select(0, first), stable=True))
+    group, key = group.index_select(0, first), key.index_select(0, first)
+    return first.index_select(0, _by_group_and_key(group, key, num_groups))
+
+
+def _with_ties(ranked: Tensor, group: Tensor, key: Tensor, ties: Sequence[Tensor]) -> Tensor:
+    """``ranked`` by group and key on the host, equal ones put in the order of ``ties``.
+
+    Mostly they have it, as rows come in the order of what breaks their ties.
+    """
+    if not ties or not ranked.numel():
+        return ranked
+    group, key = group.index_select(0, ranked), key.index_select(0, ranked)
+    differs = (group[1:] != group[:-1]) | (key[1:] != key[:-1])
+    for tie in ties:
+        values = tie.index_select(0, ranked)
+        if ((values[1:] < values[:-1]) & ~differs).any():
+            run = torch.nn.functional.pad(torch.cumsum(differs, dim=0), (1, 0))
+            order = _by_group_and_key(run, values, run.shape[0])
+            ranked, values = ranked.index_select(0, order), values.index_select(0, order)
+        differs = differs | (values[1:] != values[:-1])
+    return ranked
+
+
+def _by_group_and_key(group: Tensor, key: Tensor, num_groups: int) -> Tensor:
+    """[N] permutation: by group, then key, then the row."""
     if key.device.type == "cpu" and key.numel():
         ranked = _by_packed_keys(group, key, num_groups)
         if ranked is not None:
             return ranked
     if key.dtype == torch.int32 and num_groups <= 2**31:
         return torch.argsort((group.long() << 32) + key, stable=True)
-    by_score = torch.argsort(key, stable=True)
-    return by_score.index_select(
-        0, stable_order(group.long().index_select(0, by_score), num_groups)
-    )
-
-
-def _order_of(values: Tensor) -> Tensor:
-    """[N] permutation: by ``values`` [N] int64 of any range, then the row."""
-    if values.device.type == "cpu" and values.numel():
-        ranked = _by_packed_keys(torch.zeros_like(values), values, 1)
-        if ranked is not None:
-            return ranked
-    return torch.argsort(values, stable=True)
+    by_key = torch.argsort(key, stable=True)
+    then_group = stable_order(group.long().index_select(0, by_key), num_groups)
+    return by_key.index_select(0, then_group)
 
 
 def _by_packed_keys(group: Tensor, key: Tensor, num_groups: int) -> Tensor | None:
-    """[N] permutation by group, key, then row, on the host; None where that does not fit 63 bits.
+    """:func:`_by_group_and_key` in one sort on the host; None where that does not fit 63 bits.
 
     Of wide keys the lowest bits are left out, which rarely matters and is looked for.
     """
