@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmarks.voc_loop import voc_loop
-from benchmarks.workloads import Image, Packed, Workload, load
+from benchmarks.workloads import Image, Packed, Workload, coco_shaped, voc2007_detections
 
 NUMBERS = ["AP", "AP50", "AP75", "APs", "APm", "APl"]
 NUMBERS += ["AR1", "AR10", "AR100", "ARs", "ARm", "ARl"]
@@ -390,6 +390,15 @@ class PeakMemory:
         return self._mark() - self._before
 
 
+def load_workload(name: str, images: int) -> Workload:
+    if name == "coco":
+        return coco_shaped(images)
+    workload = voc2007_detections()
+    if workload is None:
+        raise FileNotFoundError("no real VOC2007 detections beside this checkout")
+    return workload
+
+
 def run(competitor: Competitor, workload: Workload | Packed) -> dict[str, Any]:
     """One evaluation, from the tensors to the numbers."""
     start, cpu = time.perf_counter(), time.process_time()
@@ -427,7 +436,7 @@ def first_images(workload: Workload) -> Workload:
     )
 
 
-def serve(name: str, path: Path) -> None:
+def serve(name: str, workload_name: str, images: int) -> None:
     """Answer lines on stdin by one JSON line each, until stdin ends.
 
     ``measure <threads>`` evaluates and says how much memory that took, ``run <threads>`` evaluates,
@@ -437,7 +446,7 @@ def serve(name: str, path: Path) -> None:
     competitor = COMPETITORS[name]
     for module in competitor.modules:
         importlib.import_module(module)
-    whole = load(path)
+    whole = load_workload(workload_name, images)
     few, workload = first_images(whole), whole
     if competitor.packed:
         few, workload = few.packed(), whole.packed()
@@ -455,4 +464,4 @@ def serve(name: str, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], Path(sys.argv[2]))
+    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -10,14 +10,12 @@ missed.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import math
 import statistics
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -32,31 +30,20 @@ OURS_VOC_BY_BATCHES = "ours by batches (VOC2007)"
 TORCHMETRICS_FASTER = "torchmetrics + faster-coco-eval"
 PEERS = [name for name in COMPETITORS if "VOC2007" not in name and name != OURS]
 SEVEN = 7
-CHECKOUT = Path(__file__).resolve().parents[1]
-
-
-@contextlib.contextmanager
-def made(workload: str, images: int) -> Iterator[Path]:
-    """A workload in a file, made by a process of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / workload
-        command = [sys.executable, "-m", "benchmarks.workloads", workload, str(path)]
-        subprocess.run([*command, "--images", str(images)], cwd=CHECKOUT, check=True)
-        yield path
 
 
 class Worker:
     """A competitor in a process of its own, which runs when it is told to."""
 
-    def __init__(self, name: str, workload: Path) -> None:
+    def __init__(self, name: str, workload: str, images: int) -> None:
         self.name = name
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.competitors", name, str(workload)],
+            [sys.executable, "-m", "benchmarks.competitors", name, workload, str(images)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            cwd=CHECKOUT,
+            cwd=Path(__file__).resolve().parents[1],
         )
         self._answer()
 
@@ -164,7 +151,7 @@ def against(ours: Worker, first: dict[str, Any], theirs: Worker, threads: int, p
 def compare(name: str, workload: str, images: int, peers: Sequence[str], pairs: int) -> Any:
     """Ours under ``name`` against peers on one workload."""
     content: dict[str, Any] = {"workload": workload, "images": images, "peers": {}}
-    with made(workload, images) as path, Worker(name, path) as ours:
+    with Worker(name, workload, images) as ours:
         first = ours.measure()
         threads, by_threads = faster_thread_count(ours, min(pairs, 3))
         content["ours"] = {
@@ -179,7 +166,7 @@ def compare(name: str, workload: str, images: int, peers: Sequence[str], pairs: 
             if version_of(peer) is None:
                 print(f"{peer}: not installed, left out")
                 continue
-            with Worker(peer, path) as theirs:
+            with Worker(peer, workload, images) as theirs:
                 content["peers"][peer] = against(ours, first, theirs, threads, pairs)
             print(row(peer, content["peers"][peer], first["peak_bytes"]), flush=True)
         if name == OURS:

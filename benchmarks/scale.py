@@ -21,8 +21,8 @@ import torch
 
 from benchmarks import machine
 from benchmarks.competitors import BATCH, PeakMemory, first_images, ours
-from benchmarks.detection import CHECKOUT, MEBI, Verdict, made
-from benchmarks.workloads import BOXES_AN_IMAGE, COCO_IMAGES, load
+from benchmarks.detection import MEBI, Verdict
+from benchmarks.workloads import BOXES_AN_IMAGE, COCO_IMAGES, coco_shaped
 from torch_vocmetrics import DetectionAP
 
 SIZES = (10**5, 10**6, 10**7)
@@ -37,11 +37,12 @@ def state_bytes(metric: Any) -> int:
     return sum(column.numel() * column.element_size() for column in columns)
 
 
-def measure(detections: int, path: Path) -> dict[str, Any]:
-    """One size, in this process, of the images in a file."""
+def measure(detections: int) -> dict[str, Any]:
+    """One size, in this process."""
     torch.set_num_threads(1)
-    workload = load(path)
-    images, block = detections // BOXES_AN_IMAGE, len(workload.targets)
+    images = detections // BOXES_AN_IMAGE
+    block = min(images, COCO_IMAGES)
+    workload = coco_shaped(block)
     batches = workload.batches(BATCH)
     ours(first_images(workload))
     metric: Any = DetectionAP("coco2017", num_classes=workload.num_classes)
@@ -73,15 +74,13 @@ def measure(detections: int, path: Path) -> dict[str, Any]:
 
 
 def in_own_process(detections: int) -> dict[str, Any]:
-    images = min(detections // BOXES_AN_IMAGE, COCO_IMAGES)
-    with made("coco", images) as path:
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.scale", "--measure", str(detections), str(path)],
-            cwd=CHECKOUT,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.scale", "--measure", str(detections)],
+        cwd=Path(__file__).resolve().parents[1],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -125,10 +124,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES, help="detections")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.measure:
-        print(json.dumps(measure(int(options.measure[0]), Path(options.measure[1]))))
+        print(json.dumps(measure(options.measure)))
         return 0
     print(HEADER)
     rows = []

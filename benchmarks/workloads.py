@@ -8,12 +8,9 @@ but overlap each other, so that AP lies where real detectors lie.
 
 from __future__ import annotations
 
-import argparse
 import os
-import sys
 import tempfile
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -213,37 +210,12 @@ def _iou(first: Floats, second: Floats) -> Floats:
 
 
 def _split(counts: Integers, **columns: NDArray[np.generic]) -> list[Image]:
-    """One dict an image."""
-    flat = {name: torch.from_numpy(np.ascontiguousarray(one)) for name, one in columns.items()}
-    return _of_images(counts.tolist(), flat)
-
-
-def _of_images(counts: list[int], columns: Image) -> list[Image]:
     """One dict an image; every tensor has memory of its own, as a model's outputs have."""
-    parts = {name: column.split(counts) for name, column in columns.items()}
-    return [{name: one[i].clone() for name, one in parts.items()} for i in range(len(counts))]
-
-
-# Files --------------------------------------------------------------------------------------------
-
-
-def save(workload: Workload, path: Path) -> None:
-    """Write a workload, so that who evaluates it need not make it.
-
-    Making it leaves holes in the memory of a process, which an evaluation then fills unevenly: its
-    peak would depend on them.
-    """
-    torch.save(workload.packed()._asdict(), path)
-
-
-def load(path: Path) -> Workload:
-    """What :func:`save` wrote."""
-    packed = Packed(**torch.load(path, mmap=True, weights_only=True))
-    sides = [
-        _of_images(side["counts"], {key: one for key, one in side.items() if key != "counts"})
-        for side in (packed.predictions, packed.targets)
-    ]
-    return Workload(packed.name, *sides, packed.num_classes)
+    parts = {
+        name: torch.from_numpy(np.ascontiguousarray(values)).split(counts.tolist())
+        for name, values in columns.items()
+    }
+    return [{name: one[i].clone() for name, one in parts.items()} for i in range(counts.size)]
 
 
 # Real detections ----------------------------------------------------------------------------------
@@ -283,21 +255,3 @@ def voc2007_detections() -> Workload | None:
     keys = {"boxes", "labels", "difficult"}
     targets = [{key: one[key] for key in keys} for one in truth.targets]
     return Workload("voc2007_test", list(found.predictions), targets, len(names))
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write ``coco`` of so many images, or ``voc``, to a file; 3 if there is none."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("name", choices=("coco", "voc"))
-    parser.add_argument("path", type=Path)
-    parser.add_argument("--images", type=int, default=COCO_IMAGES)
-    options = parser.parse_args(arguments)
-    made = coco_shaped(options.images) if options.name == "coco" else voc2007_detections()
-    if made is None:
-        return 3
-    save(made, options.path)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

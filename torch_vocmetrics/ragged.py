@@ -66,6 +66,8 @@ class Detections:
     @classmethod
     def cat(cls, parts: Sequence[Self]) -> Self:
         """One after the other; all parts with rows must have ``order`` or none."""
+        if len(parts) == 1:
+            return parts[0]
         orders = [part.order for part in parts if part.order is not None]
         return cls(
             tuple(count for part in parts for count in part.counts),
@@ -135,6 +137,8 @@ class GroundTruths:
     @classmethod
     def cat(cls, parts: Sequence[Self]) -> Self:
         """One after the other."""
+        if len(parts) == 1:
+            return parts[0]
         return cls(
             tuple(count for part in parts for count in part.counts),
             torch.cat([part.boxes for part in parts]),
