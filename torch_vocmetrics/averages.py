@@ -16,11 +16,12 @@ def eleven_point(recall: Floats, precision: Floats, levels: tuple[float, ...]) -
     A level that is not reached gives 0. NaN precisions are skipped, but if there are no others the
     result is NaN, as MATLAB's ``max`` has it.
     """
+    best = np.append(np.fmax.accumulate(precision[::-1])[::-1], 0.0)
+    # Recall rises, behind NaN for what comes before the first hit where nothing is to be found.
+    rising = np.where(np.isnan(recall), -math.inf, recall)
     total = 0.0
-    for level in levels:
-        reached = precision[recall >= level]
-        best = float(np.fmax.reduce(reached)) if reached.size else 0.0
-        total += best / len(levels)
+    for place in np.searchsorted(rising, levels):
+        total += float(best[place]) / len(levels)
     return total
 
 

@@ -44,7 +44,7 @@ def match_word(rows: Matchable, rules: Rules, largest: int) -> tuple[Tensor, Ten
 def _on_host(*arguments: Any) -> tuple[Tensor, Tensor]:
     """Candidate pairs, their overlaps, and the matcher of :mod:`greedy`."""
     rows, rules, _ = _unpacked(arguments)
-    pairs = candidate_pairs(rows.group, rows.object_group)
+    pairs = candidate_pairs(rows.group, rows.object_group, torch.int32)
     if not rules.two_shapes and (rows.thresholds > 0).all():
         pairs = _that_meet(pairs, rows, rules)
     return match_pairs(rows, rules, pairs, *pair_overlaps(rows, rules, pairs))
@@ -58,7 +58,8 @@ def match_pairs(
     levels = [_thresholds_reached(rows, rules, values) for values in overlaps]
     # Pairs that reach none, most of them, end here.
     kept = rows_where((levels[0] | levels[-1]) != 0)
-    pairs, overlaps = pairs.rows(kept), [values.index_select(0, kept) for values in overlaps]
+    pairs = Pairs(*(column.index_select(0, kept).long() for column in pairs))
+    overlaps = [values.index_select(0, kept) for values in overlaps]
     # Entry n of the table: the lanes of the n lowest thresholds, which are disjoint.
     table = torch.nn.functional.pad(torch.cumsum(rows.threshold_bits, dim=0), (1, 0))
     passes = [table.index_select(0, level.index_select(0, kept).int()) for level in levels]

@@ -24,12 +24,15 @@ class Pairs(NamedTuple):
         return Pairs(*(column.index_select(0, index) for column in self))
 
 
-def candidate_pairs(detection_group: Tensor, ground_truth_group: Tensor) -> Pairs:
+def candidate_pairs(
+    detection_group: Tensor, ground_truth_group: Tensor, dtype: torch.dtype = torch.int64
+) -> Pairs:
     """Every pair of equal groups.
 
     Args:
         detection_group: [N] int64.
         ground_truth_group: [M] int64 in any order; of one group, objects come in row order.
+        dtype: integers for the pairs; there may be many.
     """
     by_group = torch.argsort(ground_truth_group, stable=True)
     first, count = _runs(ground_truth_group.index_select(0, by_group), detection_group)
@@ -38,11 +41,11 @@ def candidate_pairs(detection_group: Tensor, ground_truth_group: Tensor) -> Pair
     first, count = first.index_select(0, rows), count.index_select(0, rows)
     ends = torch.cumsum(count, dim=0)
     total = int(ends[-1]) if ends.numel() else 0
-    turn = torch.repeat_interleave(count, output_size=total)
-    detection = rows.index_select(0, turn)
-    places = (first - ends + count).index_select(0, turn)
-    places += torch.arange(total, device=places.device)
-    return Pairs(detection, by_group.index_select(0, places))
+    turn = torch.repeat_interleave(count.to(dtype), output_size=total)
+    detection = rows.to(dtype).index_select(0, turn)
+    places = (first - ends + count).to(dtype).index_select(0, turn)
+    places += torch.arange(total, dtype=dtype, device=places.device)
+    return Pairs(detection, by_group.to(dtype).index_select(0, places))
 
 
 def is_among(groups: Tensor, wanted: Tensor) -> Tensor:
