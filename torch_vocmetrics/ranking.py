@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate
 
 import torch
@@ -122,7 +123,7 @@ class Ranker:
         self.lanes, self.num_classes, self.device = lanes, num_classes, parts[0].device
         self.num_images = sum(part.num_images for part in parts)
         self.num_detections = sum(part.num_detections for part in parts)
-        self.score_dtype = parts[0].score.dtype
+        self.score_dtype = reduce(torch.promote_types, (part.score.dtype for part in parts))
         positives = [_num_positives(part, lanes, num_classes) for part in parts]
         self.num_positives = torch.stack(positives).sum(dim=0)
         self._parts, self._limits = parts, limits
@@ -146,9 +147,10 @@ class Ranker:
         by = score if by_score else torch.zeros_like(score)
         ranked = rank_order(group, by, (chosen.order(), position), len(classes))
         del group, position
-        rows, claims = chosen.claimant(), torch.arange(chosen.num_claims, device=self.device)
+        rows = chosen.claimant()
+        claims = torch.arange(rows.shape[0], dtype=torch.int32, device=self.device)
         claim = torch.full_like(score, NO_CLAIM, dtype=torch.int32)
-        claim = claim.scatter_(0, rows, claims.int()).index_select(0, ranked)
+        claim = claim.scatter_(0, rows, claims).index_select(0, ranked)
         claimant = rows_where(claim != NO_CLAIM)
         claim = claim.index_select(0, claimant)
         starts = self._rows_of_class[classes.start : classes.stop].cumsum(0)
@@ -181,12 +183,6 @@ class _Chosen:
                 self._rows[number] = _among(classes, part.label)
                 labels = part.label.index_select(0, part.claimant)
                 self._claims[number] = _among(classes, labels)
-
-    @property
-    def num_claims(self) -> int:
-        """How many of the detections claim an object."""
-        pairs = zip(self._parts, self._claims, strict=True)
-        return sum((part.claimant if rows is None else rows).shape[0] for part, rows in pairs)
 
     def column(self, name: str) -> Tensor:
         """A column of the detections, or of those that claim an object."""

@@ -18,7 +18,7 @@ from torch_vocmetrics.lanes import (
     packed_areas,
 )
 from torch_vocmetrics.matching import greedy
-from torch_vocmetrics.matching.pairs import candidate_pairs
+from torch_vocmetrics.matching.pairs import candidate_pairs, is_among
 from torch_vocmetrics.ops.boxes import (
     box_columns,
     intersection_over_area,
@@ -200,6 +200,41 @@ def test_rank_order_is_stable_and_zero_has_no_sign(dtype: torch.dtype) -> None:
     assert rank_order(group, scores, (order,), 2).tolist() == [5, 4, 6, 2, 8, 1, 0, 3, 7]
     far = group * 2**40
     assert rank_order(far, scores, (None,), 2**41).tolist() == rows
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", ["ties", "close", "far", "any"])
+def test_rank_order_is_sorted(dtype: torch.dtype, kind: str) -> None:
+    """Keys that fit one sort and keys that do not, ties in order and out of order."""
+    for seed in range(60):
+        rng = torch.Generator().manual_seed(seed)
+        n, groups = seed % 40, 1 + seed % 5
+        scores = torch.randn(n, generator=rng, dtype=torch.float64)
+        if kind == "ties":
+            scores = scores.round()
+        elif kind == "close":
+            scores = 1 + scores * 1e-15
+        elif kind == "far":
+            scores = scores * torch.tensor([1e30, 1e-30]).double()[torch.arange(n) % 2]
+        scores = scores.to(dtype)
+        group = torch.randint(0, groups, (n,), generator=rng)
+        wide = torch.randint(-(2**62), 2**62, (n,), generator=rng)
+        for ties in ((), (torch.arange(n),), (wide,), (wide % 3, wide)):
+            wanted = sorted(
+                range(n),
+                key=lambda i: (int(group[i]), -float(scores[i]), *(int(t[i]) for t in ties), i),
+            )
+            assert rank_order(group, scores, ties, groups).tolist() == wanted
+            assert rank_order(group.int(), scores, ties, groups).tolist() == wanted
+            assert rank_order(group + 2**41, scores, ties, 2**42).tolist() == wanted
+
+
+def test_is_among_near_and_far_groups() -> None:
+    for step in (1, 2**40):
+        groups, wanted = torch.tensor([0, 0, 2, 3, 7]) * step, torch.tensor([7, 2, 2]) * step
+        assert is_among(groups, wanted).tolist() == [False, False, True, False, True]
+    assert is_among(groups, groups[:0]).tolist() == [False] * 5
+    assert is_among(groups[:0], groups).tolist() == []
 
 
 def test_rank_in_group() -> None:

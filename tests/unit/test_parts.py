@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from torch_vocmetrics import DetectionAP, ranking
+from torch_vocmetrics import DetectionAP, ranking, summaries
 from torch_vocmetrics.metrics import recorded
 from torch_vocmetrics.ops.selection import rows_where
 from torch_vocmetrics.ragged import Detections, GroundTruths, even_shares
@@ -45,10 +45,32 @@ def test_shares_and_blocks_change_nothing(protocol: str, monkeypatch: pytest.Mon
         return str(tensors(metric.compute()))
 
     wanted = numbers()
-    for rows in (200, 1):
+    for rows, grid in ((200, 2**15), (200, 50), (200, 1), (1, 60)):
         monkeypatch.setattr(ranking, "BLOCK_ROWS", rows)
         monkeypatch.setattr(recorded, "CHUNK_ROWS", rows)
-        assert numbers() == wanted, rows
+        monkeypatch.setattr(summaries.detection, "GRID_ROWS", grid)
+        assert numbers() == wanted, (rows, grid)
+
+
+def test_large_classes_are_read_in_portions() -> None:
+    portions = summaries.detection._portions
+    assert portions(4, 3, 12) == [(range(4), range(3))]
+    assert portions(4, 3, 11) == [(range(area, area + 1), range(3)) for area in range(4)]
+    few = portions(2, 2, 0)
+    assert [(areas[0], limits[0]) for areas, limits in few] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def test_scores_of_two_types_are_widened() -> None:
+    """A first part without detections has the default type, later ones float64."""
+    found, true = images(40)
+    found = [one | {"scores": one["scores"].double() + 1e-12} for one in found]
+    whole = DetectionAP("coco2017", num_classes=3).update(found, true).compute()
+    empty = {"boxes": [], "scores": [], "labels": []}
+    metric = DetectionAP("coco2017", num_classes=3).update([empty], [{"boxes": [], "labels": []}])
+    metric.to("cpu")  # a part of its own
+    parts = metric.update(found, true).compute()
+    assert parts.scores.dtype == torch.float64
+    assert str(tensors(parts)[3:]) == str(tensors(whole)[3:])
 
 
 def test_even_shares() -> None:

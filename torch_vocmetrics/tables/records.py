@@ -270,15 +270,11 @@ class GrowingRecords:
 
     Attributes:
         parts: in the order in which they came.
+        num_images: of all parts.
     """
 
     def __init__(self, first: MatchRecords) -> None:
-        self.parts = [first]
-
-    @property
-    def num_images(self) -> int:
-        """Of all parts."""
-        return sum(part.num_images for part in self.parts)
+        self.parts, self.num_images = [first], first.num_images
 
     @property
     def has_order(self) -> bool | None:
@@ -288,16 +284,17 @@ class GrowingRecords:
 
     def append(self, part: MatchRecords) -> None:
         """Put the images of a part behind the others."""
-        if self.parts[0].num_images:
+        if self.num_images:
             self.parts.append(part)
         else:
             self.parts = [part]
+        self.num_images += part.num_images
 
     def joined(self, rows: int) -> list[MatchRecords]:
         """The parts, small ones joined until they have so many detections."""
         groups: list[list[MatchRecords]] = [[]]
         for part in self.parts:
-            if sum(one.num_detections for one in groups[-1]) >= rows:
+            if groups[-1] and sum(one.num_detections for one in groups[-1]) >= rows:
                 groups.append([])
             groups[-1].append(part)
         self.parts = [MatchRecords.cat(group) for group in groups]
