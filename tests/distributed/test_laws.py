@@ -59,7 +59,7 @@ class Copied(DetectionAP[Any]):
     """Counts copies of images."""
 
     def _distinct(self) -> Any:
-        return self._state()
+        return [[part] for part in self._state()]
 
 
 class Kept(DetectionAP[Any]):
