@@ -109,42 +109,39 @@ def difference(mine: Sequence[float], theirs: Sequence[float]) -> float:
     return largest
 
 
-def faster_thread_count(worker: Worker, pairs: int) -> tuple[int, dict[str, float]]:
-    """1 or 2, whichever is faster by the median of interleaved runs."""
-    seconds: dict[int, list[float]] = {1: [], 2: []}
-    for _ in range(pairs):
-        for threads, runs in seconds.items():
-            runs.append(worker.run(threads)["seconds"])
-    medians = {threads: statistics.median(runs) for threads, runs in seconds.items()}
-    best = min(medians, key=lambda threads: medians[threads])
-    return best, {str(threads): value for threads, value in medians.items()}
+THREADS = (1, 2)
 
 
-def against(ours: Worker, first: dict[str, Any], theirs: Worker, threads: int, pairs: int) -> Any:
-    """One competitor's entry of the results: memory and parity of its first run, then pairs."""
+def against(ours: Worker, first: dict[str, Any], theirs: Worker, pairs: int) -> Any:
+    """One competitor's entry of the results: memory and parity of its first run, then pairs.
+
+    Ours has one thread in half of the pairs and two in the others; the faster half stands.
+    """
     competitor = COMPETITORS[theirs.name]
     start = theirs.measure()
     most = min(pairs, competitor.most_pairs or pairs)
-    mine, other = [ours.run(threads)["seconds"]], [start["seconds"]]
-    if most > 1:
-        mine, other = [], []
-    while len(mine) < most:
-        mine.append(ours.run(threads)["seconds"])
-        other.append(theirs.run(1)["seconds"])
+    runs: dict[int, list[tuple[float, float]]] = {threads: [] for threads in THREADS}
+    for _ in range(most):
+        for threads, times in runs.items():
+            mine = ours.run(threads)["seconds"]
+            times.append((mine, start["seconds"] if most == 1 else theirs.run(1)["seconds"]))
+    medians = {n: [statistics.median(side) for side in zip(*runs[n], strict=True)] for n in THREADS}
+    threads = min(THREADS, key=lambda threads: medians[threads][0])
     apart = difference(first["numbers"], start["numbers"])
     return {
         "version": version_of(theirs.name),
-        "pairs": len(mine),
-        "seconds": statistics.median(other),
-        "ours_seconds": statistics.median(mine),
-        "time_ratio": statistics.median(a / b for a, b in zip(mine, other, strict=True)),
+        "pairs": most,
+        "threads": threads,
+        "seconds": medians[threads][1],
+        "ours_seconds": medians[threads][0],
+        "time_ratio": statistics.median(mine / other for mine, other in runs[threads]),
         "peak_bytes": start["peak_bytes"],
         "memory_ratio": first["peak_bytes"] / max(start["peak_bytes"], 1),
         "difference": apart,
         "tolerance": competitor.tolerance,
         "parity": apart <= competitor.tolerance,
         "rival": competitor.rival,
-        "runs": {"ours": mine, "theirs": other},
+        "runs_ours_theirs": {str(threads): times for threads, times in runs.items()},
     }
 
 
@@ -153,34 +150,28 @@ def compare(name: str, workload: str, images: int, peers: Sequence[str], pairs: 
     content: dict[str, Any] = {"workload": workload, "images": images, "peers": {}}
     with Worker(name, workload, images) as ours:
         first = ours.measure()
-        threads, by_threads = faster_thread_count(ours, min(pairs, 3))
         content["ours"] = {
-            "threads": threads,
-            "seconds_by_threads": by_threads,
             "peak_bytes": first["peak_bytes"],
             "memory_is": first["memory"],
             "numbers": first["numbers"],
         }
-        print(f"{name}: {threads} thread(s), the faster of {by_threads} s")
         for peer in peers:
             if version_of(peer) is None:
                 print(f"{peer}: not installed, left out")
                 continue
             with Worker(peer, workload, images) as theirs:
-                content["peers"][peer] = against(ours, first, theirs, threads, pairs)
+                content["peers"][peer] = against(ours, first, theirs, pairs)
             print(row(peer, content["peers"][peer], first["peak_bytes"]), flush=True)
         if name == OURS:
             content["updates"] = {
-                str(batch): statistics.median(
-                    ours.updates(threads, batch)["seconds"] for _ in range(3)
-                )
+                str(batch): statistics.median(ours.updates(1, batch)["seconds"] for _ in range(3))
                 for batch in (32, 1)
             }
     return content
 
 
 HEADER = (
-    f"{'':32} {'pairs':>5} {'ours s':>8} {'theirs s':>9} {'ratio':>7} "
+    f"{'':32} {'pairs':>5} {'threads':>7} {'ours s':>8} {'theirs s':>9} {'ratio':>7} "
     f"{'ours MiB':>9} {'theirs':>7} {'ratio':>6}  numbers"
 )
 
@@ -191,7 +182,8 @@ def row(peer: str, entry: dict[str, Any], our_peak: int) -> str:
     if not entry["parity"]:
         equal += f", MORE than {entry['tolerance']:.0e}"
     return (
-        f"{peer:32} {entry['pairs']:5} {entry['ours_seconds']:8.3f} {entry['seconds']:9.3f} "
+        f"{peer:32} {entry['pairs']:5} {entry['threads']:7} {entry['ours_seconds']:8.3f} "
+        f"{entry['seconds']:9.3f} "
         f"{entry['time_ratio']:7.4f} {our_peak / MEBI:9.0f} {entry['peak_bytes'] / MEBI:7.0f} "
         f"{entry['memory_ratio']:6.2f}  {equal}"
     )

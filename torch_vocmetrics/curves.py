@@ -35,12 +35,13 @@ def cumulative_counts(ranking: Ranking, area: int = 0) -> CumulativeCounts:
 
 def _sums(bits: Tensor, ranking: Ranking) -> Tensor:
     """[N] int64: how many ``bits`` are set up to each row, since the start of its class."""
-    total = torch.nn.functional.pad(torch.cumsum(bits, dim=0), (1, 0))
+    total = bits.new_zeros(bits.shape[0] + 1, dtype=torch.int64)
+    torch.cumsum(bits, dim=0, out=total[1:])
     starts = ranking.class_starts
     before = torch.repeat_interleave(
         total.index_select(0, starts[:-1]), starts.diff(), output_size=bits.shape[0]
     )
-    return total[1:] - before
+    return total[1:].sub_(before)
 
 
 def precision_recall(

@@ -191,10 +191,12 @@ def even_shares(rows: Sequence[int], parts: int) -> list[slice]:
     return [slice(first, end) for first, end in pairwise(bounds)]
 
 
-def image_of_row(counts: Sequence[int], device: torch.device) -> Tensor:
-    """[N] int64: the image of each row, for images of ``counts`` rows."""
+def image_of_row(
+    counts: Sequence[int], device: torch.device, dtype: torch.dtype = torch.int64
+) -> Tensor:
+    """[N] ``dtype``: the image of each row, for images of ``counts`` rows."""
     sizes = from_host(counts, torch.int64, device)
-    images = torch.arange(len(counts), device=device)
+    images = torch.arange(len(counts), dtype=dtype, device=device)
     return torch.repeat_interleave(images, sizes, output_size=sum(counts))
 
 

@@ -18,8 +18,8 @@ PEER = "pycocotools"  # the one that is always installed
 MACHINE = {"cpu", "cores", "system", "python", "torch", "numpy", "torch_vocmetrics"}
 VERDICT = {"what", "measured", "limit", "unit", "passed"}
 ENTRY = {
-    "version", "pairs", "seconds", "ours_seconds", "time_ratio", "peak_bytes", "memory_ratio",
-    "difference", "tolerance", "parity", "rival", "runs",
+    "version", "pairs", "threads", "seconds", "ours_seconds", "time_ratio", "peak_bytes",
+    "memory_ratio", "difference", "tolerance", "parity", "rival", "runs_ours_theirs",
 }  # fmt: skip
 
 if not (ROOT / "benchmarks").is_dir():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import chain
 from typing import NamedTuple
 
@@ -71,12 +72,12 @@ def match_images(
     return MatchRecords(
         image_ids=image_ids,
         image_sizes=image_sizes,
-        ground_truth_image=objects.image.to(torch.int32),
+        ground_truth_image=objects.image,
         ground_truth_label=ground_truths.labels.to(torch.int32),
         ground_truth_area=objects.area,
         ground_truth_counted=objects.counted,
-        image=ranked.image.to(torch.int32),
-        label=(ranked.group - ranked.image * num_classes).to(torch.int32),
+        image=ranked.image,
+        label=detections.labels.index_select(0, ranked.row).to(torch.int32),
         score=detections.scores.index_select(0, ranked.row),
         out_of_range=ranked.out_of_range,
         claimant=choosers.claimant,
@@ -111,10 +112,10 @@ def _objects(
     ignored = has_flag(rows.flags, protocol.ignored_flags).unsqueeze(1)
     reusable = has_flag(rows.flags, protocol.reusable_flags).unsqueeze(1)
     in_range = lanes_of_areas(packed_areas(inside_areas(area, protocol)), lanes)
-    image = image_of_row(rows.counts, device)
+    image = image_of_row(rows.counts, device, torch.int32)
     return _Objects(
         image,
-        image * num_classes + rows.labels,
+        torch.add(rows.labels, image, alpha=num_classes),
         starts_of_images(rows.counts, device),
         boxes,
         area,
@@ -140,17 +141,25 @@ class _Ranked(NamedTuple):
 def _ranked(protocol: DetectionProtocol, rows: Detections, num_classes: int) -> _Ranked:
     """Detections in the order in which they choose; on the host no more than may."""
     device = rows.boxes.device
-    image = image_of_row(rows.counts, device)
-    group = image * num_classes + rows.labels
+    image = image_of_row(rows.counts, device, torch.int32)
+    group = torch.add(rows.labels, image, alpha=num_classes)
     row = rank_order(group, rows.scores, (rows.order,), len(rows.counts) * num_classes)
     if device.type == "cpu" and _may_be_too_many(protocol, rows):
         row = row.index_select(0, rows_where(~_beyond(protocol, group.index_select(0, row))))
+    outside = _out_of_range(protocol, rows)
+    return _Ranked(row, image.index_select(0, row), group.index_select(0, row), take(outside, row))
+
+
+def _out_of_range(protocol: DetectionProtocol, rows: Detections) -> Tensor:
+    """[N, bytes]: area ranges that do not hold the area of a detection; VOC's range holds all."""
+    if all(-one.lower == one.upper == math.inf for one in protocol.area_ranges):
+        nowhere = torch.zeros_like(rows.labels, dtype=torch.bool)
+        return packed_areas([nowhere] * len(protocol.area_ranges))
     if protocol.detection_area == "mask":
-        area = areas_of(rows.masks or (), device)
+        area = areas_of(rows.masks or (), rows.boxes.device)
     else:
         area = _box_columns(protocol, rows.boxes, rows.box_format).area
-    outside = packed_areas([~inside for inside in inside_areas(area, protocol)])
-    return _Ranked(row, image.index_select(0, row), group.index_select(0, row), take(outside, row))
+    return packed_areas([~inside for inside in inside_areas(area, protocol)])
 
 
 class _Choosers(NamedTuple):
