@@ -436,6 +436,16 @@ def first_images(workload: Workload) -> Workload:
     )
 
 
+def settle_allocator() -> None:
+    """Bring the allocator where any training has it, whatever a workload is made of.
+
+    glibc takes blocks from the system, and gives them back, above thresholds that rise with every
+    large block that is freed, up to 32 MiB. Below them each run would find its memory anew.
+    """
+    large = np.empty(31 * 2**20, dtype=np.uint8)
+    del large
+
+
 def serve(name: str, workload_name: str, images: int) -> None:
     """Answer lines on stdin by one JSON line each, until stdin ends.
 
@@ -444,6 +454,7 @@ def serve(name: str, workload_name: str, images: int) -> None:
     pools of their own.
     """
     competitor = COMPETITORS[name]
+    settle_allocator()
     for module in competitor.modules:
         importlib.import_module(module)
     whole = load_workload(workload_name, images)
