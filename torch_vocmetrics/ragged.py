@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, pairwise
+from operator import add
 from typing import Any, Self
 
 import torch
@@ -183,11 +184,11 @@ def _rows_of(counts: Sequence[int], images: slice) -> slice:
     return slice(first, first + sum(counts[images]))
 
 
-def even_shares(rows: Sequence[int], parts: int) -> list[slice]:
-    """Images of ``rows`` each, cut into at most ``parts`` runs of about as many rows."""
-    before = list(accumulate(rows, initial=0))
+def even_shares(first: Sequence[int], second: Sequence[int], parts: int) -> list[slice]:
+    """Images, cut into at most ``parts`` runs of about as many rows of both kinds together."""
+    before = list(accumulate(map(add, first, second), initial=0)) if parts > 1 else [0]
     cuts = [bisect_left(before, before[-1] * part / parts) for part in range(1, parts)]
-    bounds = sorted({0, *cuts, len(rows)})
+    bounds = sorted({0, *cuts, len(first)})
     return [slice(first, end) for first, end in pairwise(bounds)]
 
 

@@ -74,11 +74,14 @@ def test_scores_of_two_types_are_widened() -> None:
 
 
 def test_even_shares() -> None:
-    assert even_shares([5, 5, 5, 5], 2) == [slice(0, 2), slice(2, 4)]
-    assert even_shares([0, 0, 0], 2) == [slice(0, 3)]
-    assert even_shares([100, 1, 1], 3) == [slice(0, 1), slice(1, 3)]
-    assert even_shares([7], 4) == [slice(0, 1)]
-    assert even_shares([1, 1, 100], 2) == [slice(0, 3)]
+    none = [0, 0, 0, 0]
+    assert even_shares([5, 5, 5, 5], none, 2) == [slice(0, 2), slice(2, 4)]
+    assert even_shares(none, [5, 5, 5, 5], 2) == [slice(0, 2), slice(2, 4)]
+    assert even_shares([5, 5, 5, 5], none, 0) == [slice(0, 4)]
+    assert even_shares([0, 0, 0], [0, 0, 0], 2) == [slice(0, 3)]
+    assert even_shares([100, 1, 1], [0, 0, 0], 3) == [slice(0, 1), slice(1, 3)]
+    assert even_shares([7], [1], 4) == [slice(0, 1)]
+    assert even_shares([1, 1, 50], [0, 0, 50], 2) == [slice(0, 3)]
 
 
 def test_rows_of_some_images() -> None:

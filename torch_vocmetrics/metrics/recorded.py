@@ -185,6 +185,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
     def _flush(self) -> None:
         """Match what is pending and drop its boxes."""
         pending, self._pending = self._pending, []
+        shares = self._pending_rows // CHUNK_ROWS  # a single batch may be many chunks
         self._pending_rows = self._pending_pairs = self._pending_mask_bytes = 0
         if not pending:
             return
@@ -195,9 +196,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         device = detections.boxes.device
         sizes = to_device([sizes], device)[0]
         del pending  # the rows are held once
-
-        rows = [n + m for n, m in zip(detections.counts, ground_truths.counts, strict=True)]
-        for images in even_shares(rows, max(1, sum(rows) // CHUNK_ROWS)):
+        for images in even_shares(detections.counts, ground_truths.counts, shares):
             for number, growing in enumerate(self._records):
                 part = self._match_chunk(
                     self.protocols[number],
