@@ -218,9 +218,7 @@ def _among(classes: range, label: Tensor) -> Tensor:
 
 def _at(column: Tensor, rows: Tensor | None) -> Tensor:
     """The column at ``rows``, or all of it."""
-    if rows is None:
-        return column
-    return take(column, rows) if column.dim() == 2 else column.index_select(0, rows)
+    return column if rows is None else take(column, rows)
 
 
 def _joined(pieces: Iterable[Tensor]) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 
 from torch_vocmetrics import DetectionAP, ranking, summaries
 from torch_vocmetrics.metrics import recorded
-from torch_vocmetrics.ops.selection import rows_where
+from torch_vocmetrics.ops.selection import rows_where, take
 from torch_vocmetrics.ragged import Detections, GroundTruths, even_shares
 
 
@@ -100,6 +100,13 @@ def test_rows_of_some_images() -> None:
         assert column is not None
         assert column.tolist() == [0, 1]
     assert true.occlusion is None
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 1), (5, 2)])
+def test_take(shape: tuple[int, ...]) -> None:
+    table, rows = torch.arange(5 * len(shape)).reshape(5, -1)[:, : shape[-1]], torch.tensor([3, 0])
+    table = table.expand(shape) if len(shape) == 2 else table[:, 0]
+    assert torch.equal(take(table, rows), table[rows])
 
 
 def test_rows_where() -> None:

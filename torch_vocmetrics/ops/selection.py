@@ -15,7 +15,7 @@ def rows_where(mask: Tensor) -> Tensor:
 
 
 def take(table: Tensor, rows: Tensor) -> Tensor:
-    """``table[rows]`` [n, C]; a single column is taken as one, which is five times as fast."""
-    if table.shape[1] == 1:
+    """``table[rows]``; the single column of [N, 1] is taken as [N], which is five times as fast."""
+    if table.dim() == 2 and table.shape[1] == 1:
         return table[:, 0].index_select(0, rows).unsqueeze(1)
     return table.index_select(0, rows)

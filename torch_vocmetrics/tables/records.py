@@ -258,11 +258,7 @@ CLAIM_COLUMNS = ("claimant", "true_positive", "ignored")
 
 def _at(records: MatchRecords, names: Sequence[str], rows: Tensor) -> dict[str, Any]:
     """The named columns at ``rows``."""
-    columns = ((name, getattr(records, name)) for name in names)
-    return {
-        name: take(column, rows) if column.dim() == 2 else column.index_select(0, rows)
-        for name, column in columns
-    }
+    return {name: take(getattr(records, name), rows) for name in names}
 
 
 class GrowingRecords:
