@@ -437,12 +437,13 @@ def first_images(workload: Workload) -> Workload:
 
 
 def settle_allocator() -> None:
-    """Bring the allocator where any training has it, whatever a workload is made of.
+    """Bring the allocator where the making of the COCO-shaped set leaves it, for all workloads.
 
-    glibc takes blocks from the system, and gives them back, above thresholds that rise with every
-    large block that is freed, up to 32 MiB. Below them each run would find its memory anew.
+    glibc takes blocks from the system, and gives them back, above thresholds that rise with the
+    largest block that was ever freed. Below them each run finds its memory anew, which no process
+    does that has trained.
     """
-    large = np.empty(31 * 2**20, dtype=np.uint8)
+    large = np.empty(16 * 2**20, dtype=np.uint8)
     del large
 
 
