@@ -64,11 +64,6 @@ class Lanes:
         """Words with all lanes of an area range."""
         return self.mask([(area, threshold) for threshold in range(self.num_thresholds)])
 
-    def every(self) -> list[int]:
-        """Words with all lanes."""
-        areas, thresholds = range(self.num_areas), range(self.num_thresholds)
-        return self.mask([(area, threshold) for area in areas for threshold in thresholds])
-
     def threshold_bits(self, threshold: int) -> list[int]:
         """Words with all lanes of a threshold."""
         return self.mask([(area, threshold) for area in range(self.num_areas)])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, pairwise
 from operator import add
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor
@@ -18,8 +18,40 @@ from .transfer import from_host, to_device
 BOX_FORMATS = ("xyxy", "xywh", "cxcywh")
 
 
+class _ImageRows:
+    """What rows of images have in common: tensors with a row each, beside ``counts``, ``masks``."""
+
+    counts: tuple[int, ...]
+    masks: tuple[ImageMasks, ...] | None
+
+    def _columns(self) -> dict[str, Tensor]:
+        """The tensors by name."""
+        return {name: one for name, one in vars(self).items() if isinstance(one, Tensor)}
+
+    def to(self, device: torch.device) -> Self:
+        """The same rows on a device; from the host to CUDA in one copy that does not wait."""
+        columns = self._columns()
+        if all(column.device == device for column in columns.values()):
+            return self
+        return self._with(zip(columns, to_device([*columns.values()], device), strict=True))
+
+    def images(self, part: slice) -> Self:
+        """The rows of some images, one after the other; no copies."""
+        first = sum(self.counts[: part.start])
+        rows = slice(first, first + sum(self.counts[part]))
+        return self._with(
+            ((name, column[rows]) for name, column in self._columns().items()),
+            counts=self.counts[part],
+            masks=None if self.masks is None else self.masks[part],
+        )
+
+    def _with(self, columns: Iterable[tuple[str, Tensor]], **more: Any) -> Self:
+        copy: Self = replace(cast(Any, self), **dict(columns), **more)
+        return copy
+
+
 @dataclass(frozen=True, eq=False)
-class Detections:
+class Detections(_ImageRows):
     """Detections of B images.
 
     Attributes:
@@ -39,31 +71,6 @@ class Detections:
     box_format: str
     masks: tuple[ImageMasks, ...] | None = None
 
-    def to(self, device: torch.device) -> Self:
-        """The same rows on a device; from the host to CUDA in one copy that does not wait."""
-        columns = [self.boxes, self.scores, self.labels]
-        if self.order is not None:
-            columns.append(self.order)
-        if all(column.device == device for column in columns):
-            return self
-        boxes, scores, labels, *order = to_device(columns, device)
-        return replace(
-            self, boxes=boxes, scores=scores, labels=labels, order=order[0] if order else None
-        )
-
-    def images(self, part: slice) -> Self:
-        """The rows of some images, one after the other; no copies."""
-        rows = _rows_of(self.counts, part)
-        return replace(
-            self,
-            counts=self.counts[part],
-            boxes=self.boxes[rows],
-            scores=self.scores[rows],
-            labels=self.labels[rows],
-            order=None if self.order is None else self.order[rows],
-            masks=None if self.masks is None else self.masks[part],
-        )
-
     @classmethod
     def cat(cls, parts: Sequence[Self]) -> Self:
         """One after the other; all parts with rows must have ``order`` or none."""
@@ -82,7 +89,7 @@ class Detections:
 
 
 @dataclass(frozen=True, eq=False)
-class GroundTruths:
+class GroundTruths(_ImageRows):
     """Objects of B images.
 
     Attributes:
@@ -107,33 +114,6 @@ class GroundTruths:
     visibility: Tensor | None = None
     occlusion: Tensor | None = None
     masks: tuple[ImageMasks, ...] | None = None
-
-    def to(self, device: torch.device) -> Self:
-        """The same rows on a device; from the host to CUDA in one copy that does not wait."""
-        columns = [self.boxes, self.labels, self.flags, self.area]
-        more = [name for name in OPTIONAL_COLUMNS if getattr(self, name) is not None]
-        columns += [getattr(self, name) for name in more]
-        if all(column.device == device for column in columns):
-            return self
-        boxes, labels, flags, area, *rest = to_device(columns, device)
-        optional: dict[str, Any] = dict(zip(more, rest, strict=True))
-        return replace(self, boxes=boxes, labels=labels, flags=flags, area=area, **optional)
-
-    def images(self, part: slice) -> Self:
-        """The rows of some images, one after the other; no copies."""
-        rows = _rows_of(self.counts, part)
-        given = [name for name in OPTIONAL_COLUMNS if getattr(self, name) is not None]
-        optional: dict[str, Any] = {name: getattr(self, name)[rows] for name in given}
-        return replace(
-            self,
-            counts=self.counts[part],
-            boxes=self.boxes[rows],
-            labels=self.labels[rows],
-            flags=self.flags[rows],
-            area=self.area[rows],
-            masks=None if self.masks is None else self.masks[part],
-            **optional,
-        )
 
     @classmethod
     def cat(cls, parts: Sequence[Self]) -> Self:
@@ -176,12 +156,6 @@ def _cat_masks(parts: Sequence[Detections | GroundTruths]) -> tuple[ImageMasks, 
     """Masks of all images; None where no part has masks."""
     given = [part.masks for part in parts if part.masks is not None]
     return tuple(chain.from_iterable(given)) if given else None
-
-
-def _rows_of(counts: Sequence[int], images: slice) -> slice:
-    """The rows of images ``images.start`` .. ``images.stop``."""
-    first = sum(counts[: images.start])
-    return slice(first, first + sum(counts[images]))
 
 
 def even_shares(first: Sequence[int], second: Sequence[int], parts: int) -> list[slice]:

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+NUMPY_TYPES = {torch.int64: np.int64, torch.float64: np.float64, torch.bool: np.bool_}
+
 
 def to_device(columns: Sequence[Tensor], device: torch.device) -> list[Tensor]:
     """The same tensors on ``device``; all that are on the CPU go to CUDA in one copy."""
@@ -32,6 +34,3 @@ def from_host(values: Sequence[float], dtype: torch.dtype, device: torch.device)
     if device.type == "cpu" and dtype in NUMPY_TYPES:  # NumPy reads lists four times as fast
         return torch.from_numpy(np.array(values, dtype=NUMPY_TYPES[dtype]))
     return to_device([torch.tensor(values, dtype=dtype, device="cpu")], device)[0]
-
-
-NUMPY_TYPES = {torch.int64: np.int64, torch.float64: np.float64, torch.bool: np.bool_}

@@ -7,8 +7,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..ops.selection import rows_where
-
 TABLE_PER_ROW = 4
 """Groups per row up to which a table of all groups is cheaper than a search for each row."""
 
@@ -36,27 +34,17 @@ def candidate_pairs(
     """
     by_group = torch.argsort(ground_truth_group, stable=True)
     first, count = _runs(ground_truth_group.index_select(0, by_group), detection_group)
-    # Most detections are of a group without objects: they need no place in what follows.
-    rows = rows_where(count.bool())
-    first, count = first.index_select(0, rows), count.index_select(0, rows)
     ends = torch.cumsum(count, dim=0)
     total = int(ends[-1]) if ends.numel() else 0
-    turn = torch.repeat_interleave(count.to(dtype), output_size=total)
-    detection = rows.to(dtype).index_select(0, turn)
-    places = (first - ends + count).to(dtype).index_select(0, turn)
+    detection = torch.repeat_interleave(count.to(dtype), output_size=total)
+    places = (first - ends + count).to(dtype).index_select(0, detection)
     places += torch.arange(total, dtype=dtype, device=places.device)
     return Pairs(detection, by_group.to(dtype).index_select(0, places))
 
 
 def is_among(groups: Tensor, wanted: Tensor) -> Tensor:
     """[N] bool: which of ``groups`` [N] are any of ``wanted`` [M], both int64."""
-    if wanted.numel() == 0 or groups.numel() == 0:
-        return torch.zeros_like(groups, dtype=torch.bool)
-    end = int(max(groups.max(), wanted.max())) + 1
-    if end > TABLE_PER_ROW * (groups.shape[0] + wanted.shape[0]):
-        return torch.isin(groups, wanted)
-    table = torch.zeros(end, dtype=torch.bool, device=groups.device)
-    return table.index_fill_(0, wanted, True).index_select(0, groups)
+    return _runs(wanted.sort().values, groups)[1].bool()
 
 
 def _runs(groups: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
