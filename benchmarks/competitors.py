@@ -438,7 +438,7 @@ def first_images(workload: Workload) -> Workload:
 
 
 def settle_allocator() -> None:
-    """Bring the allocator where the making of the COCO-shaped set leaves it, for all workloads.
+    """Bring the allocator where training leaves it.
 
     glibc takes blocks from the system, and gives them back, above thresholds that rise with the
     largest block that was ever freed. Below them each run finds its memory anew, which no process
@@ -448,8 +448,11 @@ def settle_allocator() -> None:
     del large
 
 
-def serve(name: str, workload_name: str, images: int) -> None:
+def serve(name: str, path: str) -> None:
     """Answer lines on stdin by one JSON line each, until stdin ends.
+
+    The workload is read from a file, so that its making leaves no holes in the heap: what then
+    lands in which of them is chance, of several MiB.
 
     ``measure <threads>`` evaluates and says how much memory that took, ``run <threads>`` evaluates,
     ``updates <threads> <batch>`` times the updates of ours; threads are torch's: peers bring thread
@@ -459,7 +462,7 @@ def serve(name: str, workload_name: str, images: int) -> None:
     settle_allocator()
     for module in competitor.modules:
         importlib.import_module(module)
-    whole = load_workload(workload_name, images)
+    whole = Workload(*torch.load(path))
     few, workload = first_images(whole), whole
     if competitor.packed:
         few, workload = few.packed(), whole.packed()
@@ -477,4 +480,4 @@ def serve(name: str, workload_name: str, images: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    serve(sys.argv[1], sys.argv[2])

@@ -15,12 +15,15 @@ import math
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import torch
+
 from benchmarks import machine
-from benchmarks.competitors import COMPETITORS, NUMBERS, version_of
+from benchmarks.competitors import COMPETITORS, NUMBERS, load_workload, version_of
 from benchmarks.workloads import COCO_IMAGES, shared_data
 
 MEBI = 2**20
@@ -35,10 +38,10 @@ SEVEN = 7
 class Worker:
     """A competitor in a process of its own, which runs when it is told to."""
 
-    def __init__(self, name: str, workload: str, images: int) -> None:
+    def __init__(self, name: str, workload: Path) -> None:
         self.name = name
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.competitors", name, workload, str(images)],
+            [sys.executable, "-m", "benchmarks.competitors", name, str(workload)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -147,8 +150,17 @@ def against(ours: Worker, first: dict[str, Any], theirs: Worker, pairs: int) -> 
 
 def compare(name: str, workload: str, images: int, peers: Sequence[str], pairs: int) -> Any:
     """Ours under ``name`` against peers on one workload."""
-    content: dict[str, Any] = {"workload": workload, "images": images, "peers": {}}
-    with Worker(name, workload, images) as ours:
+    content: dict[str, Any] = {"workload": workload, "images": images}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "workload.pt"
+        torch.save(tuple(load_workload(workload, images)), path)
+        return content | evaluations(name, path, peers, pairs)
+
+
+def evaluations(name: str, path: Path, peers: Sequence[str], pairs: int) -> dict[str, Any]:
+    """What all competitors make of one workload in a file."""
+    content: dict[str, Any] = {"peers": {}}
+    with Worker(name, path) as ours:
         first = ours.measure()
         content["ours"] = {
             "peak_bytes": first["peak_bytes"],
@@ -159,7 +171,7 @@ def compare(name: str, workload: str, images: int, peers: Sequence[str], pairs: 
             if version_of(peer) is None:
                 print(f"{peer}: not installed, left out")
                 continue
-            with Worker(peer, workload, images) as theirs:
+            with Worker(peer, path) as theirs:
                 content["peers"][peer] = against(ours, first, theirs, pairs)
             print(row(peer, content["peers"][peer], first["peak_bytes"]), flush=True)
         if name == OURS:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 
 import torch
 from torch import Tensor
@@ -76,10 +77,12 @@ def column(bits: Tensor, place: tuple[int, int]) -> Tensor:
 
 
 def columns(bits: Tensor, places: Sequence[tuple[int, int]]) -> Tensor:
-    """[L, N] bool: several lanes of ``bits`` [N, words]."""
-    words = torch.tensor([word for word, _ in places], device=bits.device)
-    masks = torch.tensor([[1 << bit] for _, bit in places], device=bits.device)
-    return (bits.t().index_select(0, words) & masks) != 0
+    """[L, N] bool: several columns of ``bits`` [N, words or bytes], from places that rise."""
+    found = []
+    for word, run in groupby(places, key=itemgetter(0)):
+        masks = from_host([1 << bit for _, bit in run], bits.dtype, bits.device)
+        found.append((bits[:, word] & masks.unsqueeze(1)) != 0)
+    return found[0] if len(found) == 1 else torch.cat(found)
 
 
 def has_flag(flags: Tensor, names: tuple[str, ...]) -> Tensor:
@@ -97,9 +100,14 @@ def packed_areas(holds: Sequence[Tensor]) -> Tensor:
     return torch.stack(packed, dim=1)
 
 
+def area_place(area: int) -> tuple[int, int]:
+    """Byte and bit of an area range."""
+    return divmod(area, BYTE)
+
+
 def in_area(areas: Tensor, area: int) -> Tensor:
     """[N] bool: one area range of ``areas`` [N, bytes]."""
-    byte, bit = divmod(area, BYTE)
+    byte, bit = area_place(area)
     return areas[:, byte] & 1 << bit != 0
 
 

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from .lanes import Lanes, column, in_area
-from .ops.ordering import rank_order
+from .ops.ordering import rank_in_group, rank_order, stable_order
 from .ops.selection import rows_where, take
 from .tables.records import CLAIM_COLUMNS, Ids, MatchRecords, cat_ids
 from .tables.repeats import repeats, unequal_truth, warn_of_repeats
@@ -56,28 +57,6 @@ class Ranking:
         """K."""
         return self.class_starts.shape[0] - 1
 
-    def blocks(self, rows: int) -> list[range]:
-        """Consecutive classes of together about so many rows."""
-        return _blocks(self.class_starts.diff().tolist(), rows)
-
-    def of_classes(self, classes: range) -> Ranking:
-        """The part of consecutive classes; no copies but of claimants."""
-        starts = self.class_starts[classes.start : classes.stop + 1]
-        first, end = int(starts[0]), int(starts[-1])
-        claims = slice(*torch.searchsorted(self.claimant, starts[[0, -1]]).tolist())
-        return Ranking(
-            self.lanes,
-            self.num_images,
-            starts - first,
-            self.scores[first:end],
-            tuple(one[first:end] for one in self.within),
-            self.out_of_range[first:end],
-            self.claimant[claims] - first,
-            self.true_positive[claims],
-            self.ignored[claims],
-            self.num_positives[:, classes.start : classes.stop],
-        )
-
     def outcomes(self, area: int, threshold: int) -> tuple[Tensor, Tensor]:
         """Whether rows are true positives, and whether they are ignored, [N] bool each."""
         place = self.lanes.place(area, threshold)
@@ -88,8 +67,6 @@ class Ranking:
 
 
 NO_CLAIM = -1
-BLOCK_ROWS = 2**17
-"""Detections that are ranked at a time, so that ranking needs little memory beside the records."""
 
 
 def rank(
@@ -128,22 +105,41 @@ class Ranker:
         self.num_positives = torch.stack(positives).sum(dim=0)
         self._parts, self._limits = parts, limits
         self._positions = _positions_out_of_order([part.image_ids for part in parts], self.device)
-        counts = [_rows_of_class(part, num_classes) for part in parts]
-        self._rows_of_class = torch.stack(counts).sum(dim=0)
+        self._counts = torch.stack([part.class_counts for part in parts])
+        starts = torch.nn.functional.pad(self._counts.cumsum(dim=1), (1, 0))
+        claims = [
+            torch.searchsorted(one.claimant, at) for one, at in zip(parts, starts, strict=True)
+        ]
+        self._starts, self._claims = starts.tolist(), torch.stack(claims).tolist()
 
-    def blocks(self) -> list[range]:
-        """Consecutive classes of together about BLOCK_ROWS rows."""
-        return _blocks(self._rows_of_class.tolist(), BLOCK_ROWS)
+    def blocks(self, most: int) -> list[range]:
+        """Consecutive classes of together at most so many detections, but at least one class.
+
+        Ranked block by block they need little memory beside the records.
+        """
+        blocks, start, rows = list[range](), 0, 0
+        for label, more in enumerate(self._counts.sum(dim=0).tolist()):
+            if rows and rows + more > most:
+                blocks.append(range(start, label))
+                start, rows = label, 0
+            rows += more
+        return [*blocks, range(start, self.num_classes)]
 
     def ranked(self, classes: range, *, by_score: bool = True) -> Ranking:
         """The detections of consecutive classes; ``by_score`` as for :func:`rank`."""
-        chosen = _Chosen(self._parts, classes if len(classes) < self.num_classes else None)
-        image, label, score = chosen.image(), chosen.column("label"), chosen.column("score")
-        within = [_among_first(limit, image, label) for limit in self._limits]
+        chosen = _Chosen(
+            self._parts, _between(self._starts, classes), _between(self._claims, classes)
+        )
+        counts = self._counts[:, classes.start : classes.stop]
+        image, score = chosen.image(), chosen.column("score")
+        group = torch.arange(len(classes), dtype=torch.int32, device=self.device)
+        group = torch.repeat_interleave(
+            group.repeat(len(self._parts)), counts.flatten(), output_size=score.shape[0]
+        )
+        within = [_among_first(limit, image, group) for limit in self._limits]
         # Stable sorts keep the rows of an image in the order of their places.
         position = None if self._positions is None else self._positions.index_select(0, image)
-        group = label - classes.start
-        del image, label
+        del image
         by = score if by_score else torch.zeros_like(score)
         ranked = rank_order(group, by, (chosen.order(), position), len(classes))
         del group, position
@@ -153,11 +149,10 @@ class Ranker:
         claim = claim.scatter_(0, rows, claims).index_select(0, ranked)
         claimant = rows_where(claim != NO_CLAIM)
         claim = claim.index_select(0, claimant)
-        starts = self._rows_of_class[classes.start : classes.stop].cumsum(0)
         return Ranking(
             self.lanes,
             self.num_images,
-            torch.nn.functional.pad(starts, (1, 0)),
+            torch.nn.functional.pad(counts.sum(dim=0).cumsum(dim=0), (1, 0)),
             score.index_select(0, ranked),
             tuple(one.index_select(0, ranked) for one in within),
             take(chosen.column("out_of_range"), ranked),
@@ -168,57 +163,47 @@ class Ranker:
         )
 
 
-class _Chosen:
-    """The detections of consecutive classes (None: of all) in parts of records.
+class _Chosen(NamedTuple):
+    """The detections of consecutive classes and their claims: slices of each part of records.
 
     Columns are joined one by one, since a large class has much memory in each.
     """
 
-    def __init__(self, parts: Sequence[MatchRecords], classes: range | None) -> None:
-        self._parts = parts
-        self._rows: list[Tensor | None] = [None] * len(parts)
-        self._claims: list[Tensor | None] = [None] * len(parts)
-        if classes is not None:
-            for number, part in enumerate(parts):
-                self._rows[number] = _among(classes, part.label)
-                labels = part.label.index_select(0, part.claimant)
-                self._claims[number] = _among(classes, labels)
+    parts: Sequence[MatchRecords]
+    rows: Sequence[slice]
+    claims: Sequence[slice]
 
     def column(self, name: str) -> Tensor:
         """A column of the detections, or of those that claim an object."""
-        places = self._claims if name in CLAIM_COLUMNS else self._rows
-        return _joined(map(_at, (getattr(part, name) for part in self._parts), places))
+        places = self.claims if name in CLAIM_COLUMNS else self.rows
+        return _joined(
+            getattr(part, name)[place] for part, place in zip(self.parts, places, strict=True)
+        )
 
     def image(self) -> Tensor:
         """[N] int32: rows of the images of all parts."""
-        before = accumulate((part.num_images for part in self._parts), initial=0)
-        places = zip(self._parts, self._rows, before, strict=False)
-        return _joined(_at(part.image, rows) + images for part, rows, images in places)
+        before = accumulate((part.num_images for part in self.parts), initial=0)
+        pieces = zip(self.parts, self.rows, before, strict=False)
+        return _joined(part.image[rows] + images for part, rows, images in pieces)
 
     def order(self) -> Tensor | None:
         """[N] int64 that breaks ties of score, or None."""
-        pairs = zip(self._parts, self._rows, strict=True)
-        given = [_at(part.order, rows) for part, rows in pairs if part.order is not None]
+        pairs = zip(self.parts, self.rows, strict=True)
+        given = [part.order[rows] for part, rows in pairs if part.order is not None]
         return _joined(given) if given else None
 
     def claimant(self) -> Tensor:
         """[H] int64: the detections that claim an object, counted among the chosen ones."""
-        places, before = [], 0
-        for part, rows, claims in zip(self._parts, self._rows, self._claims, strict=True):
-            mine = _at(part.claimant, claims)
-            places.append((mine if rows is None else torch.searchsorted(rows, mine)) + before)
-            before += part.num_detections if rows is None else rows.shape[0]
-        return _joined(places)
+        before = accumulate((rows.stop - rows.start for rows in self.rows), initial=0)
+        pieces = zip(self.parts, self.claims, self.rows, before, strict=False)
+        return _joined(
+            part.claimant[claims] + (first - rows.start) for part, claims, rows, first in pieces
+        )
 
 
-def _among(classes: range, label: Tensor) -> Tensor:
-    """The places of consecutive classes among ``label`` [N]."""
-    return rows_where((label >= classes.start) & (label < classes.stop))
-
-
-def _at(column: Tensor, rows: Tensor | None) -> Tensor:
-    """The column at ``rows``, or all of it."""
-    return column if rows is None else take(column, rows)
+def _between(starts: Sequence[Sequence[int]], classes: range) -> list[slice]:
+    """For each part, the rows of consecutive classes; ``starts`` are those of all classes."""
+    return [slice(one[classes.start], one[classes.stop]) for one in starts]
 
 
 def _joined(pieces: Iterable[Tensor]) -> Tensor:
@@ -237,17 +222,6 @@ def _among_first(limit: int, image: Tensor, label: Tensor) -> Tensor:
     return among
 
 
-def _blocks(rows_of_class: list[int], most: int) -> list[range]:
-    """Consecutive classes of together at most so many rows, but at least one class."""
-    blocks, start, rows = [], 0, 0
-    for label, more in enumerate(rows_of_class):
-        if rows and rows + more > most:
-            blocks.append(range(start, label))
-            start, rows = label, 0
-        rows += more
-    return [*blocks, range(start, len(rows_of_class))]
-
-
 def image_positions(ids: Sequence[int | str], device: torch.device) -> Tensor:
     """[I] int64: place of each image's id in sorted order."""
     places = [0] * len(ids)
@@ -263,12 +237,6 @@ def _positions_out_of_order(ids: Sequence[Ids | None], device: torch.device) -> 
         return None
     positions = image_positions(every, device)
     return None if bool((positions.diff() > 0).all()) else positions
-
-
-def _rows_of_class(records: MatchRecords, num_classes: int) -> Tensor:
-    one = torch.ones(1, dtype=torch.int64, device=records.device)
-    ones = one.expand(records.num_detections)
-    return one.new_zeros(num_classes).index_add(0, records.label, ones)
 
 
 def _num_positives(records: MatchRecords, lanes: Lanes, num_classes: int) -> Tensor:
@@ -298,12 +266,11 @@ def distinct_images(records: MatchRecords) -> Tensor:
     detections = _ImageRows(
         images, records.image, (records.label, records.score, records.out_of_range)
     )
-    claimant, image = records.claimant, records.image.long()
-    starts = torch.searchsorted(image, image.index_select(0, claimant))
+    claimant = records.claimant
     claims = _ImageRows(
         images,
         records.image.index_select(0, claimant),
-        (claimant - starts, records.true_positive, records.ignored),
+        (detections.places[claimant.cpu()], records.true_positive, records.ignored),
     )
     differing = 0
     for row, original in copies:
@@ -317,17 +284,26 @@ def distinct_images(records: MatchRecords) -> Tensor:
 
 
 class _ImageRows:
-    """Compares the rows of two images of one table, on the CPU."""
+    """Compares the rows of two images of one table, on the CPU.
+
+    Attributes:
+        places: [N] int64, place of each row among those of its image.
+    """
 
     def __init__(self, num_images: int, image: Tensor, columns: tuple[Tensor, ...]) -> None:
-        count = torch.bincount(image.cpu().long(), minlength=num_images)
+        image = image.cpu().long()
+        self._rows = stable_order(image)
+        count = torch.bincount(image, minlength=num_images)
         self._ends = torch.cumsum(count, dim=0).tolist()
         self._counts = count.tolist()
         self._columns = [column.cpu() for column in columns]
+        ranks = rank_in_group(image.index_select(0, self._rows))
+        self.places = torch.empty_like(ranks).index_copy_(0, self._rows, ranks)
 
     def equal(self, first: int, second: int) -> bool:
         """Whether the two images have the same rows."""
-        slices = [
-            slice(self._ends[row] - self._counts[row], self._ends[row]) for row in (first, second)
+        rows = [
+            self._rows[self._ends[image] - self._counts[image] : self._ends[image]]
+            for image in (first, second)
         ]
-        return all(torch.equal(values[slices[0]], values[slices[1]]) for values in self._columns)
+        return all(torch.equal(values[rows[0]], values[rows[1]]) for values in self._columns)

@@ -12,10 +12,11 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from .lanes import columns, in_area
-from .ops.selection import rows_where, take
+from .lanes import area_place, columns
+from .ops.selection import rows_where, take, take_along
 from .protocols import DetectionProtocol
 from .ranking import Ranking
+from .transfer import from_host
 
 
 class Interpolated(NamedTuple):
@@ -106,6 +107,7 @@ class _Outcomes(NamedTuple):
         active: [A, M, N] whether a row is not ignored at all thresholds.
         hit: [A, M, T, U] true positives.
         mixed: [V] rows that are ignored at some thresholds, but not at all, of any area range.
+        mixed_up_to: [U] int32, how many of the latter come up to each claimant.
         off: [A, M, T, V] whether they are ignored though ``active``.
     """
 
@@ -113,32 +115,35 @@ class _Outcomes(NamedTuple):
     active: Tensor
     hit: Tensor
     mixed: Tensor
+    mixed_up_to: Tensor
     off: Tensor
 
     @classmethod
     def of(cls, ranking: Ranking, areas: range, limits: range) -> Self:
         lanes, claimant = ranking.lanes, ranking.claimant
-        thresholds = range(lanes.num_thresholds)
-        places = [lanes.place(area, threshold) for area in areas for threshold in thresholds]
-        shape = (len(areas), 1, lanes.num_thresholds, -1)
-        masks = torch.tensor([lanes.area_bits(area) for area in areas], device=claimant.device)
+        # Area by area, as bits that are no longer packed are large.
+        places = [[lanes.place(area, t) for t in range(lanes.num_thresholds)] for area in areas]
+        masks = from_host([lanes.area_bits(area) for area in areas], torch.int64, claimant.device)
         ignored = ranking.ignored & masks.unsqueeze(1)
         somewhere = (ignored != masks.unsqueeze(1)).any(dim=2)
-        active = torch.stack([~in_area(ranking.out_of_range, area) for area in areas])
+        active = ~columns(ranking.out_of_range, [area_place(area) for area in areas])
         active.scatter_(1, claimant.expand(len(areas), -1), somewhere)
         every = (*ranking.within, torch.ones_like(active[0]))
         within = torch.stack([every[limit] for limit in limits])
-        hit = columns(ranking.true_positive, places).reshape(shape)
-        mixed = rows_where(((ignored != 0).any(dim=2) & somewhere).any(dim=0))
-        off = columns(take(ranking.ignored, mixed), places).reshape(shape)
-        off &= somewhere.index_select(1, mixed)[:, None, None]
+        hit = torch.stack([columns(ranking.true_positive, of_area) for of_area in places])
+        is_mixed = ((ignored != 0).any(dim=2) & somewhere).any(dim=0)
+        mixed = rows_where(is_mixed)
+        ignored = take(ranking.ignored, mixed)
+        off = torch.stack([columns(ignored, of_area) for of_area in places])
+        off &= take_along(somewhere, mixed).unsqueeze(1)
         rows = claimant.index_select(0, mixed)
         return cls(
             claimant,
             active.unsqueeze(1) & within,
-            hit & within.index_select(1, claimant).unsqueeze(1),
+            hit.unsqueeze(1) & take_along(within, claimant).unsqueeze(1),
             rows,
-            off & within.index_select(1, rows).unsqueeze(1),
+            torch.cumsum(is_mixed, dim=0, dtype=torch.int32),
+            off.unsqueeze(1) & take_along(within, rows).unsqueeze(1),
         )
 
 
@@ -162,38 +167,39 @@ class _Hits(NamedTuple):
 
 
 def _hits(outcomes: _Outcomes, class_starts: Tensor) -> _Hits:
-    """Count along all curves at once."""
+    """Count along all curves at once; of each table of sums only what is asked is kept."""
     claimant, mixed, device = outcomes.claimant, outcomes.mixed, class_starts.device
-    width, num_thresholds = claimant.shape[0], outcomes.hit.shape[2]
-    active, off = _sums_before(outcomes.active), _sums_before(outcomes.off)
-    before = active.index_select(2, class_starts).unsqueeze(2)
-    before = before - off.index_select(3, torch.searchsorted(mixed, class_starts))
+    width, (*families, _) = claimant.shape[0], outcomes.hit.shape
     # Half the memory, where that can count the entries of the largest table.
-    whole = torch.int32 if max(active.numel(), outcomes.hit.numel()) < 2**31 else torch.int64
+    whole = torch.int32 if outcomes.hit.numel() < 2**31 else torch.int64
+    bounds = torch.searchsorted(claimant, class_starts)
     # Places in the flattened table rise, so that the curves are runs of them.
     places = rows_where(outcomes.hit.flatten())
-    family = torch.arange(before[..., 0].numel(), device=device)
-    bounds = torch.searchsorted(claimant, class_starts)
-    ends = torch.searchsorted(places, (family * width).unsqueeze(1) + bounds)
-    ends = ends.reshape(before.shape)
-    found = ends.diff(dim=-1)
+    firsts = torch.arange(math.prod(families), device=device) * width
+    ends = torch.searchsorted(places, firsts.unsqueeze(1) + bounds).reshape(*families, -1)
     places = places.to(whole)
-    curve, its_family = (
-        torch.repeat_interleave(
-            torch.arange(count.numel(), dtype=whole, device=device),
-            count,
-            output_size=places.shape[0],
-        )
-        for count in (found.flatten(), found.sum(dim=-1).flatten())
-    )
-    claim = places.sub_(its_family * width)
-    row = claimant.to(whole).index_select(0, claim)
-    entry = (family // num_thresholds * active.shape[2] + 1).to(whole)  # behind the first row
-    seen = active.flatten().index_select(0, entry.index_select(0, its_family).add_(row))
-    mixed_before = torch.searchsorted(mixed, claimant, right=True).to(whole)
-    entry = its_family.mul_(off.shape[3]).add_(mixed_before.index_select(0, claim))
-    seen -= off.flatten().index_select(0, entry)
+    found = ends.diff(dim=-1)
+    hits_of_family = found.sum(dim=-1).flatten()
+    family = torch.repeat_interleave(hits_of_family, output_size=places.shape[0]).to(whole)
+    claim = places.sub_(family * width)
+
+    sums = take_along(_sums_before(outcomes.active), torch.cat([claimant + 1, class_starts]))
+    before = sums[..., width:].unsqueeze(2)
+    entry = torch.arange(firsts.shape[0], device=device) // families[-1] * sums.shape[2]
+    entry = entry.to(whole).index_select(0, family).add_(claim)
+    seen = sums.flatten().index_select(0, entry)
+
+    sums = _sums_before(outcomes.off)
+    before = before - take_along(sums, torch.searchsorted(mixed, class_starts))
+    entry = outcomes.mixed_up_to.to(whole).index_select(0, claim)
+    entry.add_(family, alpha=sums.shape[3])
+    seen -= sums.flatten().index_select(0, entry)
+    del sums, entry
+
+    label = torch.searchsorted(class_starts[1:], claimant, right=True).to(whole)
+    curve = label.index_select(0, claim).add_(family, alpha=class_starts.shape[0] - 1)
     seen -= before[..., :-1].flatten().index_select(0, curve)
+    row = claimant.to(whole).index_select(0, claim)
     return _Hits(row, curve, seen, ends[..., :-1], found, before.diff(dim=-1).long())
 
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-NUMPY_TYPES = {torch.int64: np.int64, torch.float64: np.float64, torch.bool: np.bool_}
+NUMPY_TYPES = {
+    torch.bool: np.bool_,
+    torch.uint8: np.uint8,
+    torch.int64: np.int64,
+    torch.float64: np.float64,
+}
 
 
 def to_device(columns: Sequence[Tensor], device: torch.device) -> list[Tensor]:
@@ -29,8 +35,8 @@ def to_device(columns: Sequence[Tensor], device: torch.device) -> list[Tensor]:
     return placed
 
 
-def from_host(values: Sequence[float], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A list of numbers as a tensor on ``device``."""
+def from_host(values: Sequence[Any], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Numbers, maybe in lists of lists, as a tensor on ``device``."""
     if device.type == "cpu" and dtype in NUMPY_TYPES:  # NumPy reads lists four times as fast
         return torch.from_numpy(np.array(values, dtype=NUMPY_TYPES[dtype]))
     return to_device([torch.tensor(values, dtype=dtype, device="cpu")], device)[0]

@@ -175,7 +175,7 @@ def test_scale_in_small(tmp_path: Path) -> None:
     code, text, found = run("scale", tmp_path / "out.json", "--sizes", "2000", "4000")
     assert code == 0, text
     assert [row["detections"] for row in found["rows"]] == [2000, 4000]
-    assert all(row["state_bytes"] > 13 * row["detections"] for row in found["rows"])
+    assert all(row["state_bytes"] > 9 * row["detections"] for row in found["rows"])
     assert not found["judged"]
     assert len(found["verdicts"]) == 2
 

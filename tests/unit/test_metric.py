@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from torch_vocmetrics import DetectionAP, StateError, VocMetricsWarning, load_protocol
+from torch_vocmetrics import DetectionAP, Metric, StateError, VocMetricsWarning, load_protocol
 from torch_vocmetrics.lanes import Lanes
 from torch_vocmetrics.metrics import base, recorded
 from torch_vocmetrics.tables.records import CLAIM_COLUMNS, DETECTION_COLUMNS, MatchRecords
@@ -195,7 +195,12 @@ def test_to_keeps_the_numbers() -> None:
 
 
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = bits(new().update(*batch(range(40))))
+    def state(metric: Metric) -> list[dict[str, Any]]:
+        tables: list[dict[str, Any]] = metric.state_dict()["records"]
+        return [{n: None if c is None else c.tolist() for n, c in one.items()} for one in tables]
+
+    whole = new().update(*batch(range(40)))
+    wanted, tables = bits(whole), state(whole)
     for rows, pairs in ((1, 2**22), (2**16, 1), (50, 300)):
         monkeypatch.setattr(recorded, "CHUNK_ROWS", rows)
         monkeypatch.setattr(recorded, "CHUNK_PAIRS", pairs)
@@ -204,8 +209,8 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
             metric.update(*batch([seed]))
         assert bits(metric) == wanted
     assert len(metric._records[0].parts) > 1
-    metric.state_dict()
-    assert len(metric._records[0].parts) == 1, "a state is one table"
+    assert state(metric) == tables, "a state is one table, in one order"
+    assert len(metric._records[0].parts) == 1
     assert bits(metric) == wanted
 
 
@@ -289,7 +294,7 @@ def test_one_rank_alone_needs_no_collective(monkeypatch: pytest.MonkeyPatch) -> 
         metric.compute()
 
 
-def test_records_are_13_bytes_a_detection_and_24_more_a_claim() -> None:
+def test_records_are_9_bytes_a_detection_and_24_more_a_claim() -> None:
     metric = DetectionAP("coco2017", num_classes=2).update(*batch(range(30)))
     records = metric._state()[0]
 
@@ -297,20 +302,23 @@ def test_records_are_13_bytes_a_detection_and_24_more_a_claim() -> None:
         columns = [getattr(records, name) for name in names]
         return sum(column.element_size() * column[0].numel() for column in columns)
 
-    assert size(DETECTION_COLUMNS) == 13
+    assert size(DETECTION_COLUMNS) == 9
     assert size(CLAIM_COLUMNS) == 24
     assert 0 < records.claimant.shape[0] < records.num_detections
 
 
 def test_compact_keeps_outcomes_and_no_more() -> None:
-    """By hand: rows 0 and 3 claim, 1 follows from its area, 2 is absent, 4 is not as its area."""
+    """By hand: rows 0 and 3 claim, 1 follows from its area, 2 is absent, 4 is not as its area.
+
+    The first three are of class 5, the others of class 6.
+    """
     lanes = Lanes(2, 2)
     beyond = torch.tensor([[0], [2], [0], [2], [2]], dtype=torch.uint8)
     whole = dataclasses.replace(
-        MatchRecords.empty(lanes),
+        MatchRecords.empty(lanes, 7),
         image_sizes=torch.full((2, 2), -1, dtype=torch.int32),
-        image=torch.tensor([0, 0, 0, 1, 1], dtype=torch.int32),
-        label=torch.tensor([5, 6, 7, 8, 9], dtype=torch.int32),
+        class_counts=torch.tensor([0, 0, 0, 0, 0, 3, 2]),
+        image=torch.tensor([0, 0, 1, 0, 1], dtype=torch.int32),
         score=torch.tensor([0.5, 0.6, 0.7, 0.8, 0.9]),
         out_of_range=beyond,
         claimant=torch.arange(5),
@@ -318,18 +326,21 @@ def test_compact_keeps_outcomes_and_no_more() -> None:
         ignored=torch.tensor([[0], [12], [-1], [8], [4]]),
     )
     compact = whole.compact(lanes)
-    assert compact.label.tolist() == [5, 6, 8, 9]
+    assert (compact.label.tolist(), compact.image.tolist()) == ([5, 5, 6, 6], [0, 0, 0, 1])
     assert compact.claimant.tolist() == [0, 2, 3]
     assert compact.true_positive.flatten().tolist() == [3, 3, 0]
     assert compact.ignored.flatten().tolist() == [0, 8, 4]
     assert compact.compact(lanes).ignored.tolist() == compact.ignored.tolist()
     turned = compact.in_order(torch.tensor([1, 0]))
-    assert (turned.label.tolist(), turned.image.tolist()) == ([8, 9, 5, 6], [0, 0, 1, 1])
-    assert turned.claimant.tolist() == [0, 1, 2]
-    assert turned.ignored.flatten().tolist() == [8, 4, 0]
+    assert (turned.label.tolist(), turned.image.tolist()) == ([5, 5, 6, 6], [1, 1, 0, 1])
+    assert turned.claimant.tolist() == [0, 2, 3]
+    assert turned.ignored.flatten().tolist() == [0, 4, 8]
+    turned.check(7, lanes)
+    with pytest.raises(ValueError, match="not ordered by class and image"):
+        dataclasses.replace(turned, image=turned.image.flip(0)).check(7, lanes)
     second = compact.keep_images(torch.tensor([False, True]))
-    assert (second.label.tolist(), second.claimant.tolist()) == ([8, 9], [0, 1])
-    assert second.ignored.flatten().tolist() == [8, 4]
+    assert (second.label.tolist(), second.claimant.tolist()) == ([6], [0])
+    assert second.ignored.flatten().tolist() == [4]
 
 
 def test_equal_order_falls_back_to_the_images_whatever_the_batches() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from torch_vocmetrics import DetectionAP, ranking, summaries
+from torch_vocmetrics import DetectionAP, summaries
 from torch_vocmetrics.metrics import recorded
 from torch_vocmetrics.ops.selection import rows_where, take
 from torch_vocmetrics.ragged import Detections, GroundTruths, even_shares
@@ -45,11 +45,11 @@ def test_shares_and_blocks_change_nothing(protocol: str, monkeypatch: pytest.Mon
         return str(tensors(metric.compute()))
 
     wanted = numbers()
-    for rows, grid in ((200, 2**15), (200, 50), (200, 1), (1, 60)):
-        monkeypatch.setattr(ranking, "BLOCK_ROWS", rows)
+    for rows, block in ((200, 2**15), (200, 50), (200, 1), (1, 60)):
         monkeypatch.setattr(recorded, "CHUNK_ROWS", rows)
-        monkeypatch.setattr(summaries.detection, "GRID_ROWS", grid)
-        assert numbers() == wanted, (rows, grid)
+        monkeypatch.setattr(summaries.detection, "BLOCK_ROWS", block)
+        monkeypatch.setattr(summaries.detection, "GRID_ROWS", block)
+        assert numbers() == wanted, (rows, block)
 
 
 def test_large_classes_are_read_in_portions() -> None:

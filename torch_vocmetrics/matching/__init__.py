@@ -12,7 +12,7 @@ from torch import Tensor
 from ..image_masks import areas_of
 from ..lanes import Lanes, has_flag, inside_areas, lanes_of_areas, packed_areas
 from ..ops.boxes import BoxColumns, box_columns
-from ..ops.ordering import rank_in_group, rank_order
+from ..ops.ordering import rank_in_group, rank_order, stable_order
 from ..ops.selection import rows_where, take
 from ..protocols import DetectionProtocol
 from ..ragged import Detections, GroundTruths, image_of_row, starts_of_images
@@ -63,11 +63,11 @@ def match_images(
         )
         return records.to(device)
     lanes = Lanes.of(protocol)
-    objects = _objects(protocol, lanes, ground_truths, num_classes)
+    objects = _objects(protocol, lanes, ground_truths)
     ranked = _ranked(protocol, detections, num_classes)
     choosers = _choosers(protocol, lanes, detections, ranked, objects.group)
     overlaps = _mask_overlaps(detections, ground_truths, choosers, objects) if by_masks else None
-    true_positive, ignored = _match(protocol, lanes, choosers, objects, overlaps)
+    claimant, true_positive, ignored = _claims(protocol, lanes, choosers, objects, overlaps)
     order = detections.order
     return MatchRecords(
         image_ids=image_ids,
@@ -76,11 +76,11 @@ def match_images(
         ground_truth_label=ground_truths.labels.to(torch.int32),
         ground_truth_area=objects.area,
         ground_truth_counted=objects.counted,
+        class_counts=ranked.class_counts,
         image=ranked.image,
-        label=detections.labels.index_select(0, ranked.row).to(torch.int32),
         score=detections.scores.index_select(0, ranked.row),
         out_of_range=ranked.out_of_range,
-        claimant=choosers.claimant,
+        claimant=claimant,
         true_positive=true_positive,
         ignored=ignored,
         order=None if order is None else order.index_select(0, ranked.row),
@@ -101,9 +101,7 @@ class _Objects(NamedTuple):
     largest: int
 
 
-def _objects(
-    protocol: DetectionProtocol, lanes: Lanes, rows: GroundTruths, num_classes: int
-) -> _Objects:
+def _objects(protocol: DetectionProtocol, lanes: Lanes, rows: GroundTruths) -> _Objects:
     """What the protocol makes of each object, in which lanes."""
     device = rows.boxes.device
     boxes = torch.stack(_box_columns(protocol, rows.boxes, rows.box_format))
@@ -115,7 +113,7 @@ def _objects(
     image = image_of_row(rows.counts, device, torch.int32)
     return _Objects(
         image,
-        torch.add(rows.labels, image, alpha=num_classes),
+        _groups(rows.labels, image, len(rows.counts)),
         starts_of_images(rows.counts, device),
         boxes,
         area,
@@ -126,28 +124,38 @@ def _objects(
     )
 
 
-class _Ranked(NamedTuple):
-    """Detections by image, class and falling score, [N] each; ``out_of_range`` [N, bytes].
+def _groups(labels: Tensor, image: Tensor, num_images: int) -> Tensor:
+    """[N] int64: numbers of class and image, in this order; only rows of one group ever meet."""
+    return torch.add(image, labels, alpha=num_images)
 
-    ``row`` is the place in which a detection came.
+
+class _Ranked(NamedTuple):
+    """Detections by class, image and falling score, [N] each; ``out_of_range`` [N, bytes].
+
+    ``row`` is the place in which a detection came; ``class_counts`` [K] int64 are how many there
+    are of each class.
     """
 
     row: Tensor
     image: Tensor
     group: Tensor
     out_of_range: Tensor
+    class_counts: Tensor
 
 
 def _ranked(protocol: DetectionProtocol, rows: Detections, num_classes: int) -> _Ranked:
-    """Detections in the order in which they choose; on the host no more than may."""
-    device = rows.boxes.device
+    """Detections in the order in which they are recorded; on the host no more than may choose."""
+    device, num_images = rows.boxes.device, len(rows.counts)
     image = image_of_row(rows.counts, device, torch.int32)
-    group = torch.add(rows.labels, image, alpha=num_classes)
-    row = rank_order(group, rows.scores, (rows.order,), len(rows.counts) * num_classes)
+    group = _groups(rows.labels, image, num_images)
+    row = rank_order(group, rows.scores, (rows.order,), num_images * num_classes)
+    group = group.index_select(0, row)
     if device.type == "cpu" and _may_be_too_many(protocol, rows):
-        row = row.index_select(0, rows_where(~_beyond(protocol, group.index_select(0, row))))
-    outside = _out_of_range(protocol, rows)
-    return _Ranked(row, image.index_select(0, row), group.index_select(0, row), take(outside, row))
+        kept = rows_where(~_beyond(protocol, group))
+        row, group = row.index_select(0, kept), group.index_select(0, kept)
+    starts = torch.searchsorted(group, torch.arange(num_classes + 1, device=device) * num_images)
+    outside = take(_out_of_range(protocol, rows), row)
+    return _Ranked(row, image.index_select(0, row), group, outside, starts.diff())
 
 
 def _out_of_range(protocol: DetectionProtocol, rows: Detections) -> Tensor:
@@ -163,11 +171,11 @@ def _out_of_range(protocol: DetectionProtocol, rows: Detections) -> Tensor:
 
 
 class _Choosers(NamedTuple):
-    """Detections that may claim an object, [H] each; ``boxes`` are [5, H].
+    """Detections that may claim an object, [H] each, image by image if ``by_image``.
 
     ``claimant`` is their place among the ranked, ``row`` that in which they came, ``starts``
-    [I + 1] where each image begins among the latter; lanes in which they exist are ``present``
-    [H, words], ``out_of_range`` are [H, bytes].
+    [I + 1] where each image begins among the latter; ``boxes`` are [5, H], lanes in which they
+    exist ``present`` [H, words], ``out_of_range`` [H, bytes].
     """
 
     claimant: Tensor
@@ -177,6 +185,7 @@ class _Choosers(NamedTuple):
     boxes: Tensor
     present: Tensor
     out_of_range: Tensor
+    by_image: bool
 
 
 def _choosers(
@@ -186,16 +195,23 @@ def _choosers(
     ranked: _Ranked,
     object_group: Tensor,
 ) -> _Choosers:
-    """On the host those with objects of their class in their image; on a device all."""
-    device = ranked.row.device
+    """On the host those with objects of their class in their image; on a device all.
+
+    The kernel, and whoever compares masks, go through image by image.
+    """
+    device, by_image = ranked.row.device, protocol.uses_masks
     if device.type == "cpu":
         claimant = rows_where(is_among(ranked.group, object_group))
     else:
-        claimant = torch.arange(ranked.row.shape[0], device=device)
+        claimant, by_image = torch.arange(ranked.row.shape[0], device=device), True
+    if by_image:
+        images = ranked.image.index_select(0, claimant).long()
+        claimant = claimant.index_select(0, stable_order(images))
     row, group = ranked.row.index_select(0, claimant), ranked.group.index_select(0, claimant)
     present = torch.full((row.shape[0], lanes.words), -1, device=device)
     if device.type != "cpu" and _may_be_too_many(protocol, rows):
-        present = present.masked_fill(_beyond(protocol, group).unsqueeze(1), 0)
+        beyond = _beyond(protocol, ranked.group).index_select(0, claimant)
+        present = present.masked_fill(beyond.unsqueeze(1), 0)
     boxes = _box_columns(protocol, rows.boxes.index_select(0, row), rows.box_format)
     return _Choosers(
         claimant,
@@ -205,6 +221,7 @@ def _choosers(
         torch.stack(boxes),
         present,
         take(ranked.out_of_range, claimant),
+        by_image,
     )
 
 
@@ -239,14 +256,17 @@ def _mask_overlaps(
     )
 
 
-def _match(
+def _claims(
     protocol: DetectionProtocol,
     lanes: Lanes,
     choosers: _Choosers,
     objects: _Objects,
     overlaps: Overlaps | None,
-) -> tuple[Tensor, Tensor]:
-    """``true_positive`` and ``ignored`` [H, words]; by boxes unless overlaps are given."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``claimant`` [H], ``true_positive`` and ``ignored`` [H, words]; by boxes or given overlaps.
+
+    Claimants rise, in whichever order they chose.
+    """
     device = choosers.row.device
     rules = Rules(
         inclusive=protocol.coordinates == "inclusive_pixels",
@@ -284,5 +304,8 @@ def _match(
         else match_by_masks(rows, rules, overlaps)
         for rows in words
     ]
-    positive, ignored = zip(*outcomes, strict=True)
-    return torch.stack(positive, dim=1), torch.stack(ignored, dim=1)
+    positive, ignored = (torch.stack(bits, dim=1) for bits in zip(*outcomes, strict=True))
+    if not choosers.by_image:
+        return choosers.claimant, positive, ignored
+    claimant, order = choosers.claimant.sort()
+    return claimant, take(positive, order), take(ignored, order)

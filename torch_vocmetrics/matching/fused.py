@@ -44,16 +44,20 @@ def match_word(rows: Matchable, rules: Rules, largest: int) -> tuple[Tensor, Ten
 def _on_host(*arguments: Any) -> tuple[Tensor, Tensor]:
     """Candidate pairs, their overlaps, and the matcher of :mod:`greedy`."""
     rows, rules, _ = _unpacked(arguments)
+    return match_candidates(rows, rules, _candidates_by_boxes(rows, rules))
+
+
+def _candidates_by_boxes(rows: Matchable, rules: Rules) -> greedy.Candidates:
     pairs = candidate_pairs(rows.group, rows.object_group, torch.int32)
     if not rules.two_shapes and (rows.thresholds > 0).all():
         pairs = _that_meet(pairs, rows, rules)
-    return match_pairs(rows, rules, pairs, *pair_overlaps(rows, rules, pairs))
+    return candidates(rows, rules, pairs, *pair_overlaps(rows, rules, pairs))
 
 
-def match_pairs(
+def candidates(
     rows: Matchable, rules: Rules, pairs: Pairs, overlap: Tensor, ignore_overlap: Tensor
-) -> tuple[Tensor, Tensor]:
-    """:func:`match_word` for pairs of which the overlaps [P] float64 are known; on the host."""
+) -> greedy.Candidates:
+    """What the matcher is to know of pairs of which the overlaps [P] float64 are known."""
     overlaps = [overlap] if ignore_overlap is overlap else [overlap, ignore_overlap]
     levels = [_thresholds_reached(rows, rules, values) for values in overlaps]
     # Pairs that reach none, most of them, end here.
@@ -66,8 +70,15 @@ def match_pairs(
     present = rows.present.index_select(0, pairs.detection)
     counts = rows.counted.index_select(0, pairs.ground_truth)
     counted, ignored = passes[0] & present & counts, passes[-1] & present & ~counts
+    return greedy.Candidates(*pairs, overlaps[0], overlaps[-1], counted, ignored)
+
+
+def match_candidates(
+    rows: Matchable, rules: Rules, pairs: greedy.Candidates
+) -> tuple[Tensor, Tensor]:
+    """:func:`match_word` on the host, for pairs that are known."""
     return greedy.match(
-        greedy.Candidates(*pairs, overlaps[0], overlaps[-1], counted, ignored),
+        pairs,
         group=rows.group,
         exclusive=rows.exclusive,
         out_of_range=rows.out_of_range | ~rows.present,
@@ -145,11 +156,11 @@ def pair_overlaps(rows: Matchable, rules: Rules, pairs: Pairs) -> tuple[Tensor, 
     shared = pair_intersections(first, second, inclusive=rules.inclusive)
     overlap = intersection_over_union(shared, first.area, second.area, rows.epsilon)
     few = rows_where(rows.over_area.index_select(0, pairs.ground_truth))
-    area = first.area + rows.epsilon
-    over_area = intersection_over_area(shared.index_select(0, few), area.index_select(0, few))
+    area = BoxColumns(*rows.boxes).area.index_select(0, pairs.detection.index_select(0, few))
+    over_area = intersection_over_area(shared.index_select(0, few), area + rows.epsilon)
     overlap.index_copy_(0, few, over_area)
     if not rules.two_shapes:
         return overlap, overlap
     region = BoxColumns(*rows.regions).rows(pairs.ground_truth)
     covered = pair_intersections(first, region, inclusive=rules.inclusive)
-    return overlap, intersection_over_area(covered, area)
+    return overlap, intersection_over_area(covered, first.area + rows.epsilon)

@@ -76,7 +76,9 @@ def match(
     """
     if best_only:
         pairs = pairs.rows(_best_pairs(pairs, group.shape[0], last_wins=last_wins))
-    pairs = pairs.rows(rows_where((pairs.counted | pairs.ignored) != 0))
+    offers_any = (pairs.counted | pairs.ignored) != 0
+    if not offers_any.all():
+        pairs = pairs.rows(rows_where(offers_any))
     positive, ignored = torch.zeros_like(out_of_range), torch.zeros_like(out_of_range)
     # An object is contested if a detection could choose another one instead.
     choices = torch.bincount(pairs.detection, minlength=group.shape[0])
@@ -114,7 +116,7 @@ def _claim_alone(
     claims_used: bool,
 ) -> None:
     """Closed form for detections with one candidate: what came before on the object is an OR."""
-    order = stable_order(pairs.ground_truth.index_select(0, alone), exclusive.shape[0])
+    order = stable_order(pairs.ground_truth.index_select(0, alone))
     rows = alone.index_select(0, order)
     detection, ground_truth, counts, ignores = (
         column.index_select(0, rows)
@@ -205,7 +207,7 @@ def _claim_in_turn(
     if offers.detection.numel() < SEQUENTIAL_BELOW * steps:
         claims, taken = _claims_one_by_one(offers, uses, claims_used)
     else:
-        order = torch.argsort(step, stable=True)
+        order = stable_order(step)
         offers, uses = offers.rows(order), uses.index_select(0, order)
         sizes = torch.bincount(step).tolist()
         state = torch.full_like(positive, -1), torch.zeros_like(exclusive)

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..inputs.layouts import LayoutRows
 from ..ops.boxes import BoxColumns, box_columns, intersection_over_union, pair_intersections
-from ..ops.ordering import rank_in_group, rank_order
+from ..ops.ordering import rank_in_group, rank_order, stable_order
 from ..protocols import LayoutProtocol
 from ..ragged import image_of_row, index_in_image
 from ..tables.records import Ids, MatchRecords
@@ -52,12 +52,15 @@ def match_layouts(
         rows = layout = scene.walk
         label = torch.zeros_like(layout)
     device = layouts.boxes.device
-    order = layouts.order
+    order, num_classes = layouts.order, len(protocol.class_names)
+    by_class = stable_order(label)
+    rows, layout = rows.index_select(0, by_class), layout.index_select(0, by_class)
+    class_counts = torch.zeros(num_classes, dtype=torch.int64, device=device)
     return MatchRecords(
         image_ids=image_ids,
         image_sizes=torch.full((len(layouts.counts), 2), -1, dtype=torch.int32, device=device),
+        class_counts=class_counts.index_add(0, label, torch.ones_like(label)),
         image=scene.image.index_select(0, layout).to(torch.int32),
-        label=label.to(torch.int32),
         score=layouts.scores.index_select(0, layout),
         out_of_range=torch.zeros((layout.shape[0], 1), dtype=torch.uint8, device=device),
         claimant=torch.arange(layout.shape[0], device=device),

@@ -14,7 +14,7 @@ from ..ops import rle
 from ..ops.boxes import intersection_over_area, intersection_over_union
 from ..ops.masks import common_pixels, extents
 from ..transfer import from_host
-from .fused import match_pairs
+from .fused import candidates, match_candidates
 from .matchable import Matchable, Rules
 from .pairs import Pairs, candidate_pairs
 
@@ -87,7 +87,8 @@ def match_by_masks(rows: Matchable, rules: Rules, overlaps: Overlaps) -> tuple[T
     pairs = Pairs(*(column.cpu() for column in overlaps.pairs))
     host = Matchable(*(column.cpu() for column in rows))
     overlap = overlaps.overlap.cpu()
-    positive, ignored = match_pairs(host, rules, pairs, overlap, overlap)
+    known = candidates(host, rules, pairs, overlap, overlap)
+    positive, ignored = match_candidates(host, rules, known)
     return positive.to(device), ignored.to(device)
 
 

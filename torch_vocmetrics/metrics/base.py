@@ -19,7 +19,7 @@ from ..protocols import Protocol, protocol_title
 from ..states.files import protocols_of, read_state, write_state
 from ..states.plain import num_images, order_of_arrival
 
-STATE_SCHEMA = 2
+STATE_SCHEMA = 3
 
 
 R_co = TypeVar("R_co", covariant=True)

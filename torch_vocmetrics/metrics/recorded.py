@@ -34,7 +34,7 @@ from ..tables.repeats import repeats
 from ..transfer import to_device
 from .base import Metric, R_co
 
-CHUNK_ROWS = 2**17
+CHUNK_ROWS = 2**16
 CHUNK_PAIRS = 2**22
 CHUNK_MASK_BYTES = 2**25
 """A chunk is matched when it holds so many rows, pairs (by their bound), or bytes of masks."""
@@ -79,7 +79,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         self._pending: list[Batch] = []
         self._pending_rows = self._pending_pairs = self._pending_mask_bytes = 0
         self._records = [
-            GrowingRecords(MatchRecords.empty(self._lanes(number)))
+            GrowingRecords(MatchRecords.empty(self._lanes(number), len(self.class_names)))
             for number in range(len(self.protocols))
         ]
         self._suspects: list[Suspect] = []

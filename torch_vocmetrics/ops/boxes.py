@@ -22,9 +22,36 @@ class BoxColumns(NamedTuple):
     y2: Tensor
     area: Tensor
 
-    def rows(self, index: Tensor) -> BoxColumns:
+    def rows(self, index: Tensor) -> BoxRows:
         """The boxes at ``index`` [P]."""
-        return BoxColumns(*(column.index_select(0, index) for column in self))
+        return BoxRows(self, index)
+
+
+class BoxRows(NamedTuple):
+    """Some boxes of a table; a column is read when it is asked for, as pairs are many."""
+
+    table: BoxColumns
+    places: Tensor
+
+    @property
+    def x1(self) -> Tensor:
+        return self.table.x1.index_select(0, self.places)
+
+    @property
+    def y1(self) -> Tensor:
+        return self.table.y1.index_select(0, self.places)
+
+    @property
+    def x2(self) -> Tensor:
+        return self.table.x2.index_select(0, self.places)
+
+    @property
+    def y2(self) -> Tensor:
+        return self.table.y2.index_select(0, self.places)
+
+    @property
+    def area(self) -> Tensor:
+        return self.table.area.index_select(0, self.places)
 
 
 def box_columns(boxes: Tensor, box_format: str, *, inclusive: bool) -> BoxColumns:
@@ -42,7 +69,9 @@ def box_columns(boxes: Tensor, box_format: str, *, inclusive: bool) -> BoxColumn
     return BoxColumns(x1, y1, x2, y2, width * height)
 
 
-def pair_intersections(first: BoxColumns, second: BoxColumns, *, inclusive: bool) -> Tensor:
+def pair_intersections(
+    first: BoxColumns | BoxRows, second: BoxColumns | BoxRows, *, inclusive: bool
+) -> Tensor:
     """[P] float64 areas of intersection; 0 unless both its sides are above 0."""
     width = torch.minimum(first.x2, second.x2) - torch.maximum(first.x1, second.x1)
     height = torch.minimum(first.y2, second.y2) - torch.maximum(first.y1, second.y1)

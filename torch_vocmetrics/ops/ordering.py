@@ -65,7 +65,7 @@ def _by_group_and_key(group: Tensor, key: Tensor, num_groups: int) -> Tensor:
     if key.dtype == torch.int32 and num_groups <= 2**31:
         return torch.argsort((group.long() << 32) + key, stable=True)
     by_key = torch.argsort(key, stable=True)
-    then_group = stable_order(group.long().index_select(0, by_key), num_groups)
+    then_group = stable_order(group.long().index_select(0, by_key))
     return by_key.index_select(0, then_group)
 
 
@@ -89,10 +89,10 @@ def _by_packed_keys(group: Tensor, key: Tensor, num_groups: int) -> Tensor | Non
     return ranked
 
 
-def stable_order(keys: Tensor, end: int) -> Tensor:
-    """[N] permutation: by ``keys`` [N] int64 in [0, end), then the row."""
-    row_bits = keys.shape[0].bit_length()
-    if keys.device.type == "cpu" and (end - 1).bit_length() + row_bits <= 63:
+def stable_order(keys: Tensor) -> Tensor:
+    """[N] permutation: by ``keys`` [N] int64, which are not negative, then the row."""
+    on_host = keys.device.type == "cpu" and keys.numel() > 0
+    if on_host and int(keys.max()).bit_length() + keys.shape[0].bit_length() <= 63:
         return _order_in_place(keys.clone())
     return torch.argsort(keys, stable=True)
 

@@ -25,8 +25,10 @@ from ..results import (
     mean_of_defined,
 )
 
-GRID_ROWS = 2**15
-"""Detections whose curves are read together: few operations, and little memory for each."""
+BLOCK_ROWS = 2**17
+"""Detections that are ranked together: few operations, and little memory for each."""
+GRID_ROWS = 2**14
+"""The same where all of their curves are read together."""
 
 
 def detection_result(
@@ -51,7 +53,7 @@ def _voc_result(
     protocol: DetectionProtocol, ranker: Ranker, class_names: tuple[str, ...]
 ) -> VocDetectionResult:
     classes = list[_ClassCurves]()
-    for block in ranker.blocks():
+    for block in ranker.blocks(BLOCK_ROWS):
         classes += _class_curves(protocol, ranker.ranked(block))
     npos = ranker.num_positives[0].cpu().numpy()
     precisions = np.array([one.averages for one in classes]).T  # [T, K]
@@ -100,13 +102,10 @@ def _class_curves(protocol: DetectionProtocol, ranking: Ranking) -> Iterator[_Cl
 def _coco_result(
     protocol: DetectionProtocol, ranker: Ranker, class_names: tuple[str, ...]
 ) -> CocoDetectionResult:
-    arrays = _empty_arrays(protocol, ranker)
-    for block in ranker.blocks():
-        _interpolated(protocol, ranker.ranked(block), arrays, block.start)
     # Filled as [A, M, T, K, ...]; read as COCOeval has them, [T, (R,) K, A, M].
     found = {
         name: values.permute(2, *range(values.dim() - 1, 2, -1), 0, 1).cpu()
-        for name, values in arrays.items()
+        for name, values in _interpolated(protocol, ranker).items()
     }
     npos = ranker.num_positives.cpu()
     main = found["precision"][..., 0, -1]
@@ -131,37 +130,30 @@ def _coco_result(
     )
 
 
-def _empty_arrays(protocol: DetectionProtocol, ranker: Ranker) -> dict[str, Tensor]:
-    """[A, M, T, K, ...] for each field of the curves."""
-    thresholds, levels = len(protocol.iou_thresholds), len(protocol.recall_levels)
-    limits = len(protocol.max_detections) or 1
-    shape = (len(protocol.area_ranges), limits, thresholds, ranker.num_classes)
+def _interpolated(protocol: DetectionProtocol, ranker: Ranker) -> dict[str, Tensor]:
+    """[A, M, T, K, ...] for each field of :class:`Interpolated`, block by block."""
+    num_areas, num_limits = len(protocol.area_ranges), len(protocol.max_detections) or 1
+    levels = len(protocol.recall_levels)
+    shape = (num_areas, num_limits, len(protocol.iou_thresholds), ranker.num_classes)
 
     def empty(dtype: torch.dtype, *more: int) -> Tensor:
         return torch.empty((*shape, *more), dtype=dtype, device=ranker.device)
 
-    return Interpolated(
+    arrays = Interpolated(
         precision=empty(torch.float64, levels),
         scores=empty(ranker.score_dtype, levels),
         recall=empty(torch.float64),
         true_positives=empty(torch.int64),
         false_positives=empty(torch.int64),
     )._asdict()
-
-
-def _interpolated(
-    protocol: DetectionProtocol, ranking: Ranking, arrays: dict[str, Tensor], first: int
-) -> None:
-    """Fill ``arrays`` [A, M, T, K, ...] from class ``first`` on."""
-    num_areas, num_limits = len(protocol.area_ranges), len(ranking.within) + 1
-    for classes in ranking.blocks(GRID_ROWS):
-        part = ranking.of_classes(classes)
-        start, end = first + classes.start, first + classes.stop
-        together = 2 * GRID_ROWS * num_areas * num_limits // max(part.scores.shape[0], 1)
+    for classes in ranker.blocks(GRID_ROWS):
+        ranking = ranker.ranked(classes)
+        together = 2 * GRID_ROWS * num_areas * num_limits // max(ranking.scores.shape[0], 1)
         for areas, limits in _portions(num_areas, num_limits, together):
-            for name, values in interpolate(part, areas, limits, protocol)._asdict().items():
-                place = slice(areas.start, areas.stop), slice(limits.start, limits.stop)
-                arrays[name][(*place, slice(None), slice(start, end))] = values
+            first, second, last = (slice(one.start, one.stop) for one in (areas, limits, classes))
+            for name, values in interpolate(ranking, areas, limits, protocol)._asdict().items():
+                arrays[name][first, second, :, last] = values
+    return arrays
 
 
 def _portions(num_areas: int, num_limits: int, most: int) -> list[tuple[range, range]]:

@@ -1,10 +1,10 @@
 """Match records: flat tables, the only state of a detection metric.
 
 Every number that can be asked of a matched data set is read off these tables without matching
-again. Rows of an image stand together, images in the order in which they came; inside an image
-detections are ordered by class, falling score, then place, so that a limit of detections is a
-prefix. Most detections claim no object, and what becomes of them follows from their area: only the
-others have lanes.
+again. Detections are ordered by class, image (as they came), falling score, then place: classes,
+which are evaluated one after the other, are slices, and in them a limit of detections of an image
+is a prefix. Most detections claim no object, and what becomes of them follows from their area: only
+the others have lanes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
+from itertools import accumulate
 from typing import Any, Self
 
 import torch
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from ..errors import StateError
 from ..lanes import Lanes, lanes_of_areas
+from ..ops.ordering import stable_order
 from ..ops.selection import rows_where, take
 
 Ids = tuple[int | str, ...]
@@ -26,7 +28,7 @@ Ids = tuple[int | str, ...]
 
 @dataclass(frozen=True, eq=False)
 class MatchRecords:
-    """Outcomes of matching, 13 bytes a detection with float32 scores and up to 8 area ranges.
+    """Outcomes of matching, 9 bytes a detection with float32 scores and up to 8 area ranges.
 
     A detection that is no claimant is no true positive, and is ignored in all lanes of the area
     ranges ``out_of_range``.
@@ -37,7 +39,8 @@ class MatchRecords:
         ground_truth_image, ground_truth_label: [M] int32.
         ground_truth_area: [M] float64.
         ground_truth_counted: [M, words] int64, lanes in which the object counts.
-        image, label: [N] int32, row in the image table, and class.
+        class_counts: [K] int64, detections of each class.
+        image: [N] int32, row in the image table.
         score: [N] float32 or float64.
         out_of_range: [N, bytes] uint8 area ranges.
         claimant: [H] int64, rising: detections that claim an object in any lane.
@@ -53,8 +56,8 @@ class MatchRecords:
     ground_truth_label: Tensor
     ground_truth_area: Tensor
     ground_truth_counted: Tensor
+    class_counts: Tensor
     image: Tensor
-    label: Tensor
     score: Tensor
     out_of_range: Tensor
     claimant: Tensor
@@ -78,8 +81,17 @@ class MatchRecords:
         """N."""
         return self.score.shape[0]
 
+    @property
+    def label(self) -> Tensor:
+        """[N] int64: the class of each detection."""
+        return torch.repeat_interleave(self.class_counts, output_size=self.num_detections)
+
+    def _group(self) -> Tensor:
+        """[N] int64: numbers of class and image; detections stand by them."""
+        return torch.add(self.image, self.label, alpha=self.num_images)
+
     @classmethod
-    def empty(cls, lanes: Lanes) -> Self:
+    def empty(cls, lanes: Lanes, num_classes: int) -> Self:
         """No images at all."""
         whole = torch.zeros(0, dtype=torch.int32, device="cpu")
         bits = torch.zeros((0, lanes.words), dtype=torch.int64, device="cpu")
@@ -90,8 +102,8 @@ class MatchRecords:
             ground_truth_label=whole,
             ground_truth_area=whole.double(),
             ground_truth_counted=bits,
+            class_counts=torch.zeros(num_classes, dtype=torch.int64, device="cpu"),
             image=whole,
-            label=whole,
             score=whole.float(),
             out_of_range=torch.zeros((0, lanes.area_bytes), dtype=torch.uint8, device="cpu"),
             claimant=whole.long(),
@@ -118,12 +130,15 @@ class MatchRecords:
             raise ValueError(f"area ranges of shape {tuple(areas.shape)}")
         if not (self.claimant.diff() > 0).all():
             raise ValueError("claimants that do not rise")
-        images, classes = (self.num_images, "images"), (num_classes, "classes")
+        classes, images = self.class_counts, (self.num_images, "images")
+        if classes.shape != (num_classes,) or int(classes.sum()) != self.num_detections:
+            raise ValueError(f"not {self.num_detections} detections of {num_classes} classes")
+        if (classes < 0).any() or (self._group().diff() < 0).any():
+            raise ValueError("detections that are not ordered by class and image")
         for values, (limit, what) in (
             (self.image, images),
             (self.ground_truth_image, images),
-            (self.label, classes),
-            (self.ground_truth_label, classes),
+            (self.ground_truth_label, (num_classes, "classes")),
             (self.claimant, (self.num_detections, "detections")),
         ):
             if values.numel() and not 0 <= int(values.min()) <= int(values.max()) < limit:
@@ -139,27 +154,36 @@ class MatchRecords:
         filled = [part for part in parts if part.num_images]
         if len(filled) < 2:
             return (filled or parts)[0]
-        moved, images, detections = [], 0, 0
-        for part in filled:
-            moved.append(part._moved(images, detections))
-            images, detections = images + part.num_images, detections + part.num_detections
-        columns = {name: torch.cat([getattr(part, name) for part in moved]) for name in TENSORS}
+        joined = {name: torch.cat([getattr(part, name) for part in filled]) for name in TENSORS}
+        images, detections = (
+            list(accumulate((getattr(part, what) for part in filled), initial=0))
+            for what in ("num_images", "num_detections")
+        )
+        for name, firsts in (
+            ("image", images),
+            ("ground_truth_image", images),
+            ("claimant", detections),
+        ):
+            pairs = zip(filled, firsts, strict=False)
+            joined[name] = torch.cat([getattr(part, name) + first for part, first in pairs])
         counts = [part.image_counts for part in filled if part.image_counts is not None]
-        return cls(
+        class_counts = torch.stack([part.class_counts for part in filled])
+        whole = cls(
             image_ids=cat_ids([part.image_ids for part in filled]),
             order=_cat_order(filled),
             image_counts=torch.cat(counts) if counts else None,
-            **columns,
+            **(joined | {"class_counts": class_counts.sum(dim=0)}),
         )
+        return whole._reordered(_rows_by_class(class_counts, whole.num_detections))
 
-    def _moved(self, images: int, detections: int) -> Self:
-        """The same records behind so many images and detections."""
-        return replace(
-            self,
-            image=self.image + images,
-            ground_truth_image=self.ground_truth_image + images,
-            claimant=self.claimant + detections,
-        )
+    def _reordered(self, rows: Tensor) -> Self:
+        """The same records, detections in the order [N] int64."""
+        numbers = torch.arange(rows.shape[0], device=rows.device)
+        places = torch.empty_like(rows).index_copy_(0, rows, numbers)
+        claimant, claims = places.index_select(0, self.claimant).sort()
+        columns = _at(self, DETECTION_COLUMNS, rows) | _at(self, CLAIM_COLUMNS, claims)
+        order = None if self.order is None else self.order.index_select(0, rows)
+        return replace(self, **(columns | {"claimant": claimant, "order": order}))
 
     def to(self, device: torch.device) -> Self:
         """The same records on another device."""
@@ -178,7 +202,7 @@ class MatchRecords:
         absent = records.ignored[:, 0] < 0
         if not absent.any():
             return records
-        keep = torch.ones_like(self.label, dtype=torch.bool)
+        keep = torch.ones_like(self.image, dtype=torch.bool)
         keep[records.claimant] = ~absent
         return records._detections_at(keep)
 
@@ -190,43 +214,36 @@ class MatchRecords:
     def _detections_at(self, keep: Tensor) -> Self:
         """Without the detections where ``keep`` [N] bool is not set."""
         kept = self._claims_at(keep.index_select(0, self.claimant))
-        new_row = torch.cumsum(keep, dim=0) - 1
+        kept_before = torch.nn.functional.pad(torch.cumsum(keep, dim=0), (1, 0))
+        starts = torch.nn.functional.pad(torch.cumsum(self.class_counts, dim=0), (1, 0))
         rows = rows_where(keep)
         return replace(
-            kept, claimant=new_row.index_select(0, kept.claimant), **self._detection_rows(rows)
+            kept,
+            class_counts=kept_before.index_select(0, starts).diff(),
+            claimant=kept_before.index_select(0, kept.claimant),
+            order=None if self.order is None else self.order.index_select(0, rows),
+            **_at(self, DETECTION_COLUMNS, rows),
         )
-
-    def _detection_rows(self, rows: Tensor) -> dict[str, Any]:
-        """The columns of detections at ``rows``."""
-        columns = _at(self, DETECTION_COLUMNS, rows)
-        order = None if self.order is None else self.order.index_select(0, rows)
-        return {**columns, "order": order}
 
     def in_order(self, order: Tensor) -> Self:
         """The same records, images in another order: [I] int64 rows on the CPU."""
-        there = order.to(self.image.device)
+        there = order.to(self.device)
         new_image = torch.argsort(there).to(torch.int32)
-        image = new_image.index_select(0, self.image)
-        rows = torch.argsort(image, stable=True)
-        claimant = torch.argsort(rows).index_select(0, self.claimant)
-        claims = torch.argsort(claimant)
+        moved = replace(self, image=new_image.index_select(0, self.image))
         objects = new_image.index_select(0, self.ground_truth_image)
-        object_rows = torch.argsort(objects, stable=True)
-        columns: dict[str, Any] = {
-            **self._detection_rows(rows),
-            **_at(self, CLAIM_COLUMNS, claims),
+        object_rows = stable_order(objects.long())
+        columns = {
             **_at(self, GROUND_TRUTH_COLUMNS, object_rows),
             **_at(self, ("image_sizes",), there),
         }
-        columns["image"] = image.index_select(0, rows)
-        columns["claimant"] = claimant.index_select(0, claims)
         columns["ground_truth_image"] = objects.index_select(0, object_rows)
         if self.image_counts is not None:
             columns["image_counts"] = self.image_counts.index_select(0, there)
         ids = self.image_ids
         if ids is not None:
             ids = tuple(ids[row] for row in order.tolist())
-        return replace(self, image_ids=ids, **columns)
+        rows = stable_order(moved._group())
+        return replace(moved, image_ids=ids, **columns)._reordered(rows)
 
     def keep_images(self, keep: Tensor) -> Self:
         """The records of the images where ``keep`` [I] bool is set, rows renumbered."""
@@ -252,8 +269,22 @@ class MatchRecords:
 OPTIONAL = ("order", "image_counts")
 TENSORS = tuple(f.name for f in fields(MatchRecords) if f.name not in ("image_ids", *OPTIONAL))
 GROUND_TRUTH_COLUMNS = tuple(name for name in TENSORS if name.startswith("ground_truth_"))
-DETECTION_COLUMNS = ("image", "label", "score", "out_of_range")
+DETECTION_COLUMNS = ("image", "score", "out_of_range")
 CLAIM_COLUMNS = ("claimant", "true_positive", "ignored")
+
+
+def _rows_by_class(class_counts: Tensor, total: int) -> Tensor:
+    """[N] int64: detections of parts, one after the other, in the order of classes, then of parts.
+
+    ``class_counts`` [P, K] are those of each part, ``total`` is their sum.
+    """
+    sizes = class_counts.flatten()
+    sources = (sizes.cumsum(dim=0) - sizes).reshape_as(class_counts).t().flatten()
+    sizes = class_counts.t().flatten()
+    moves = sources - (sizes.cumsum(dim=0) - sizes)
+    return torch.repeat_interleave(moves, sizes, output_size=total).add_(
+        torch.arange(total, device=sizes.device)
+    )
 
 
 def _at(records: MatchRecords, names: Sequence[str], rows: Tensor) -> dict[str, Any]:
