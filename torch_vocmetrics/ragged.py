@@ -177,7 +177,8 @@ def image_of_row(
 
 def starts_of_images(counts: Sequence[int], device: torch.device) -> Tensor:
     """[B + 1] int64: the rows of image i are starts[i] .. starts[i + 1]."""
-    return from_host([0, *accumulate(counts)], torch.int64, device)
+    sizes = from_host(counts, torch.int64, device)
+    return torch.nn.functional.pad(torch.cumsum(sizes, dim=0), (1, 0))
 
 
 def index_in_image(counts: Sequence[int], device: torch.device) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..image_masks import areas_of
 from ..lanes import Lanes, has_flag, inside_areas, lanes_of_areas, packed_areas
-from ..ops.boxes import BoxColumns, box_columns
+from ..ops.boxes import BoxColumns, box_table
 from ..ops.ordering import rank_in_group, rank_order, stable_order
 from ..ops.selection import rows_where, take
 from ..protocols import DetectionProtocol
@@ -104,7 +104,7 @@ class _Objects(NamedTuple):
 def _objects(protocol: DetectionProtocol, lanes: Lanes, rows: GroundTruths) -> _Objects:
     """What the protocol makes of each object, in which lanes."""
     device = rows.boxes.device
-    boxes = torch.stack(_box_columns(protocol, rows.boxes, rows.box_format))
+    boxes = _box_table(protocol, rows.boxes, rows.box_format)
     own = areas_of(rows.masks or (), device) if protocol.uses_masks else boxes[4]
     area = torch.where(rows.area.isnan(), own, rows.area)
     ignored = has_flag(rows.flags, protocol.ignored_flags).unsqueeze(1)
@@ -166,7 +166,7 @@ def _out_of_range(protocol: DetectionProtocol, rows: Detections) -> Tensor:
     if protocol.detection_area == "mask":
         area = areas_of(rows.masks or (), rows.boxes.device)
     else:
-        area = _box_columns(protocol, rows.boxes, rows.box_format).area
+        area = BoxColumns(*_box_table(protocol, rows.boxes, rows.box_format)).area
     return packed_areas([~inside for inside in inside_areas(area, protocol)])
 
 
@@ -212,13 +212,13 @@ def _choosers(
     if device.type != "cpu" and _may_be_too_many(protocol, rows):
         beyond = _beyond(protocol, ranked.group).index_select(0, claimant)
         present = present.masked_fill(beyond.unsqueeze(1), 0)
-    boxes = _box_columns(protocol, rows.boxes.index_select(0, row), rows.box_format)
+    boxes = _box_table(protocol, take(rows.boxes, row), rows.box_format)
     return _Choosers(
         claimant,
         row,
         group,
         starts_of_images(rows.counts, device),
-        torch.stack(boxes),
+        boxes,
         present,
         take(ranked.out_of_range, claimant),
         by_image,
@@ -236,9 +236,9 @@ def _beyond(protocol: DetectionProtocol, group: Tensor) -> Tensor:
     return rank_in_group(group) >= protocol.max_detections[-1]
 
 
-def _box_columns(protocol: DetectionProtocol, boxes: Tensor, box_format: str) -> BoxColumns:
+def _box_table(protocol: DetectionProtocol, boxes: Tensor, box_format: str) -> Tensor:
     """Corners and areas as the protocol takes them."""
-    return box_columns(boxes, box_format, inclusive=protocol.coordinates == "inclusive_pixels")
+    return box_table(boxes, box_format, inclusive=protocol.coordinates == "inclusive_pixels")
 
 
 def _mask_overlaps(

@@ -104,7 +104,7 @@ def _best_pairs(candidates: Candidates, num_detections: int, *, last_wins: bool)
     chosen = rows.new_full((num_detections,), -1 if last_wins else detection.shape[0])
     mode = "amax" if last_wins else "amin"
     chosen = chosen.scatter_reduce(0, detection.index_select(0, rows), rows, mode)
-    return chosen[(chosen >= 0) & (chosen < detection.shape[0])]
+    return chosen.index_select(0, rows_where((chosen >= 0) & (chosen < detection.shape[0])))
 
 
 def _claim_alone(

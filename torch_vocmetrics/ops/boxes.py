@@ -56,17 +56,24 @@ class BoxRows(NamedTuple):
 
 def box_columns(boxes: Tensor, box_format: str, *, inclusive: bool) -> BoxColumns:
     """Corners and areas of ``boxes`` [N, 4] in ``xyxy``, ``xywh`` or ``cxcywh``."""
-    # Column by column: what follows reads whole columns.
-    a, b, c, d = boxes.t().to(torch.float64, memory_format=torch.contiguous_format)
-    if box_format == "xyxy":
-        x1, y1, x2, y2, width, height = a, b, c, d, c - a, d - b
-    elif box_format == "xywh":
-        x1, y1, x2, y2, width, height = a, b, a + c, b + d, c, d
-    else:
-        x1, y1, x2, y2, width, height = a - c / 2, b - d / 2, a + c / 2, b + d / 2, c, d
+    return BoxColumns(*box_table(boxes, box_format, inclusive=inclusive))
+
+
+def box_table(boxes: Tensor, box_format: str, *, inclusive: bool) -> Tensor:
+    """[5, N] float64: :func:`box_columns` in one tensor, as what follows reads whole columns."""
+    table = boxes.new_empty((5, boxes.shape[0]), dtype=torch.float64)
+    table[:4] = boxes.t()
+    start, end, area = table[0:2], table[2:4], table[4]
+    size = end - start if box_format == "xyxy" else end.clone()
+    if box_format == "xywh":
+        end += start
+    elif box_format == "cxcywh":
+        torch.add(start, size / 2, out=end)
+        start -= size / 2
     if inclusive:
-        return BoxColumns(x1, y1, x2, y2, (x2 - x1 + 1) * (y2 - y1 + 1))
-    return BoxColumns(x1, y1, x2, y2, width * height)
+        size = end - start + 1
+    torch.mul(size[0], size[1], out=area)
+    return table
 
 
 def pair_intersections(

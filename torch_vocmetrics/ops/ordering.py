@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .selection import rows_where
+
 
 def descending_key(scores: Tensor) -> Tensor:
     """[N] integers that rise as ``scores`` [N] fall; 0 and -0 are equal, NaN is not allowed."""
@@ -45,13 +47,25 @@ def _with_ties(ranked: Tensor, group: Tensor, key: Tensor, ties: Sequence[Tensor
     if not ties or not ranked.numel():
         return ranked
     group, key = group.index_select(0, ranked), key.index_select(0, ranked)
-    differs = (group[1:] != group[:-1]) | (key[1:] != key[:-1])
+    equal = (group[1:] == group[:-1]) & (key[1:] == key[:-1])
+    tied = rows_where(equal)
+    before, behind = ranked.index_select(0, tied), ranked.index_select(0, tied + 1)
     for tie in ties:
+        values, following = tie.index_select(0, before), tie.index_select(0, behind)
+        if (following < values).any():
+            return _by_ties(ranked, ~equal, ties)
+        still = rows_where(following == values)
+        before, behind = before.index_select(0, still), behind.index_select(0, still)
+    return ranked
+
+
+def _by_ties(ranked: Tensor, differs: Tensor, ties: Sequence[Tensor]) -> Tensor:
+    """``ranked``, its runs (where ``differs`` [N - 1] is not set) put in the order of ``ties``."""
+    for tie in ties:
+        run = torch.nn.functional.pad(torch.cumsum(differs, dim=0), (1, 0))
         values = tie.index_select(0, ranked)
-        if ((values[1:] < values[:-1]) & ~differs).any():
-            run = torch.nn.functional.pad(torch.cumsum(differs, dim=0), (1, 0))
-            order = _by_group_and_key(run, values, run.shape[0])
-            ranked, values = ranked.index_select(0, order), values.index_select(0, order)
+        order = _by_group_and_key(run, values, run.shape[0])
+        ranked, values = ranked.index_select(0, order), values.index_select(0, order)
         differs = differs | (values[1:] != values[:-1])
     return ranked
 

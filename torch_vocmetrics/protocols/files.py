@@ -187,10 +187,16 @@ def protocol_file(name: str) -> ProtocolFile:
     return ProtocolFile.read(path)
 
 
+@functools.cache
+def _shipped_protocol(name: str) -> Protocol:
+    """``"detection/voc2007"``; read once, as trainers make a metric an epoch."""
+    return protocol_file(name).protocol(name.split("/")[1])
+
+
 def protocol_title(protocol: Protocol) -> str:
     """``task/name``, with a word when the rules are not those shipped under that name."""
     name = f"{protocol.task}/{protocol.name}"
-    known = name in _shipped() and protocol_file(name).protocol(protocol.name) == protocol
+    known = name in _shipped() and _shipped_protocol(name) == protocol
     return name if known else f"{name} (own rules)"
 
 
@@ -223,7 +229,7 @@ def load_protocol(name: str | Path, kind: type[Protocol] | None = None) -> Any:
         protocol = own.protocol(own.names[0])
     else:
         full = name if "/" in name or kind is None else f"{kind.task}/{name}"
-        protocol = protocol_file(full).protocol(full.split("/")[1])
+        protocol = _shipped_protocol(full)
     if kind is not None and not isinstance(protocol, kind):
         raise ProtocolError(
             f"a protocol of the task {kind.task} is needed", got=f"{protocol.task}/{protocol.name}"
