@@ -112,17 +112,18 @@ class Ranker:
         ]
         self._starts, self._claims = starts.tolist(), torch.stack(claims).tolist()
 
-    def blocks(self, most: int) -> list[range]:
+    def blocks(self, most: int, each: int = 0) -> list[range]:
         """Consecutive classes of together at most so many detections, but at least one class.
 
-        Ranked block by block they need little memory beside the records.
+        Ranked block by block they need little memory beside the records. A class itself counts as
+        ``each`` detections.
         """
         blocks, start, rows = list[range](), 0, 0
-        for label, more in enumerate(self._counts.sum(dim=0).tolist()):
-            if rows and rows + more > most:
+        for label, count in enumerate(self._counts.sum(dim=0).tolist()):
+            if rows and rows + count + each > most:
                 blocks.append(range(start, label))
                 start, rows = label, 0
-            rows += more
+            rows += count + each
         return [*blocks, range(start, self.num_classes)]
 
     def ranked(self, classes: range, *, by_score: bool = True) -> Ranking:

@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 import torch
 
-from torch_vocmetrics import DetectionAP, Metric, StateError, VocMetricsWarning, load_protocol
+from torch_vocmetrics import (
+    DetectionAP,
+    Metric,
+    StateError,
+    VocMetricsWarning,
+    load_protocol,
+    matching,
+)
 from torch_vocmetrics.lanes import Lanes
 from torch_vocmetrics.metrics import base, recorded
 from torch_vocmetrics.tables.records import CLAIM_COLUMNS, DETECTION_COLUMNS, MatchRecords
@@ -212,6 +219,22 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert state(metric) == tables, "a state is one table, in one order"
     assert len(metric._records[0].parts) == 1
     assert bits(metric) == wanted
+
+
+def test_what_a_device_leaves_undecided_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without reading values, every detection is a claimant and those beyond a limit are marked."""
+    limits = dataclasses.replace(
+        load_protocol("detection/coco2017"), name="three", max_detections=(1, 3)
+    )
+
+    def state() -> list[dict[str, Any]]:
+        metric = DetectionAP([*PROTOCOLS, limits], num_classes=2).update(*batch(range(30)))
+        tables: list[dict[str, Any]] = metric.state_dict()["records"]
+        return [{n: None if c is None else c.tolist() for n, c in one.items()} for one in tables]
+
+    wanted = state()
+    monkeypatch.setattr(matching, "_may_read", lambda device: False)
+    assert state() == wanted
 
 
 def test_full_chunks_are_matched_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,12 @@ import pytest
 import torch
 
 from torch_vocmetrics import DetectionAP, summaries
+from torch_vocmetrics.lanes import Lanes
 from torch_vocmetrics.metrics import recorded
 from torch_vocmetrics.ops.selection import rows_where, take
 from torch_vocmetrics.ragged import Detections, GroundTruths, even_shares
+from torch_vocmetrics.ranking import Ranker
+from torch_vocmetrics.tables.records import MatchRecords
 
 
 def images(count: int) -> tuple[list[Any], list[Any]]:
@@ -50,6 +53,19 @@ def test_shares_and_blocks_change_nothing(protocol: str, monkeypatch: pytest.Mon
         monkeypatch.setattr(summaries.detection, "BLOCK_ROWS", block)
         monkeypatch.setattr(summaries.detection, "GRID_ROWS", block)
         assert numbers() == wanted, (rows, block)
+
+
+def test_blocks_of_classes() -> None:
+    counts = torch.tensor([0, 5, 3, 9, 0, 2])
+    records = dataclasses.replace(
+        MatchRecords.empty(Lanes(1, 1), 6), class_counts=counts, image=torch.zeros(19)
+    )
+    ranker = Ranker([records], Lanes(1, 1), 6)
+    assert ranker.blocks(8) == [range(3), range(3, 4), range(4, 6)]
+    assert ranker.blocks(9) == [range(3), range(3, 5), range(5, 6)]
+    each = [range(1), range(1, 2), range(2, 3), range(3, 4), range(4, 6)]
+    assert ranker.blocks(8, each=3) == each
+    assert ranker.blocks(1) == [range(2), range(2, 3), range(3, 4), range(4, 6)]
 
 
 def test_large_classes_are_read_in_portions() -> None:

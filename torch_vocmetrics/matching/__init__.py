@@ -150,7 +150,7 @@ def _ranked(protocol: DetectionProtocol, rows: Detections, num_classes: int) -> 
     group = _groups(rows.labels, image, num_images)
     row = rank_order(group, rows.scores, (rows.order,), num_images * num_classes)
     group = group.index_select(0, row)
-    if device.type == "cpu" and _may_be_too_many(protocol, rows):
+    if _may_read(device) and _may_be_too_many(protocol, rows):
         kept = rows_where(~_beyond(protocol, group))
         row, group = row.index_select(0, kept), group.index_select(0, kept)
     starts = torch.searchsorted(group, torch.arange(num_classes + 1, device=device) * num_images)
@@ -200,7 +200,7 @@ def _choosers(
     The kernel, and whoever compares masks, go through image by image.
     """
     device, by_image = ranked.row.device, protocol.uses_masks
-    if device.type == "cpu":
+    if _may_read(device):
         claimant = rows_where(is_among(ranked.group, object_group))
     else:
         claimant, by_image = torch.arange(ranked.row.shape[0], device=device), True
@@ -209,7 +209,7 @@ def _choosers(
         claimant = claimant.index_select(0, stable_order(images))
     row, group = ranked.row.index_select(0, claimant), ranked.group.index_select(0, claimant)
     present = torch.full((row.shape[0], lanes.words), -1, device=device)
-    if device.type != "cpu" and _may_be_too_many(protocol, rows):
+    if not _may_read(device) and _may_be_too_many(protocol, rows):
         beyond = _beyond(protocol, ranked.group).index_select(0, claimant)
         present = present.masked_fill(beyond.unsqueeze(1), 0)
     boxes = _box_table(protocol, take(rows.boxes, row), rows.box_format)
@@ -223,6 +223,11 @@ def _choosers(
         take(ranked.out_of_range, claimant),
         by_image,
     )
+
+
+def _may_read(device: torch.device) -> bool:
+    """Whether it costs no waiting to count rows by their values."""
+    return device.type == "cpu"
 
 
 def _may_be_too_many(protocol: DetectionProtocol, rows: Detections) -> bool:

@@ -28,7 +28,8 @@ from ..results import (
 BLOCK_ROWS = 2**17
 """Detections that are ranked together: few operations, and little memory for each."""
 GRID_ROWS = 2**14
-"""The same where all of their curves are read together."""
+CLASS_ROWS = 2**9
+"""The same where all of their curves are read together, and what a class adds to its detections."""
 
 
 def detection_result(
@@ -146,7 +147,7 @@ def _interpolated(protocol: DetectionProtocol, ranker: Ranker) -> dict[str, Tens
         true_positives=empty(torch.int64),
         false_positives=empty(torch.int64),
     )._asdict()
-    for classes in ranker.blocks(GRID_ROWS):
+    for classes in ranker.blocks(GRID_ROWS, CLASS_ROWS):
         ranking = ranker.ranked(classes)
         together = 2 * GRID_ROWS * num_areas * num_limits // max(ranking.scores.shape[0], 1)
         for areas, limits in _portions(num_areas, num_limits, together):
