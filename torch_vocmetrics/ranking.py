@@ -141,9 +141,12 @@ class Ranker:
         # Stable sorts keep the rows of an image in the order of their places.
         position = None if self._positions is None else self._positions.index_select(0, image)
         del image
+        ties = chosen.order(), position
         by = score if by_score else torch.zeros_like(score)
-        ranked = rank_order(group, by, (chosen.order(), position), len(classes))
-        del group, position
+        ranked = rank_order(group, by, ties, len(classes))
+        del group, position, ties, by  # a large class has much memory in each
+        score = score.index_select(0, ranked)
+        within = [one.index_select(0, ranked) for one in within]
         rows = chosen.claimant()
         claims = torch.arange(rows.shape[0], dtype=torch.int32, device=self.device)
         claim = torch.full_like(score, NO_CLAIM, dtype=torch.int32)
@@ -154,8 +157,8 @@ class Ranker:
             self.lanes,
             self.num_images,
             torch.nn.functional.pad(counts.sum(dim=0).cumsum(dim=0), (1, 0)),
-            score.index_select(0, ranked),
-            tuple(one.index_select(0, ranked) for one in within),
+            score,
+            tuple(within),
             take(chosen.column("out_of_range"), ranked),
             claimant,
             take(chosen.column("true_positive"), claim),

@@ -170,8 +170,8 @@ def _hits(outcomes: _Outcomes, class_starts: Tensor) -> _Hits:
     """Count along all curves at once; of each table of sums only what is asked is kept."""
     claimant, mixed, device = outcomes.claimant, outcomes.mixed, class_starts.device
     width, (*families, _) = claimant.shape[0], outcomes.hit.shape
-    # Half the memory, where that can count the entries of the largest table.
-    whole = torch.int32 if outcomes.hit.numel() < 2**31 else torch.int64
+    # Half the memory, where that can count the entries of every table.
+    whole = torch.int32 if outcomes.hit.numel() < 2**30 else torch.int64
     bounds = torch.searchsorted(claimant, class_starts)
     # Places in the flattened table rise, so that the curves are runs of them.
     places = rows_where(outcomes.hit.flatten())
@@ -218,7 +218,8 @@ def _best_precision(hits: _Hits, reached: _Reached, epsilon: float) -> Tensor:
     entry = (reached.starts - hits.firsts).flatten().to(number.dtype)
     level = reached.levels.index_select(0, entry.index_select(0, hits.curve).add_(number))
     place = number.add_(1).sub_(hits.firsts.flatten().to(number.dtype).index_select(0, hits.curve))
-    precision = place / hits.seen.double().add_(epsilon)
+    precision = hits.seen.double().add_(epsilon)
+    torch.div(place, precision, out=precision)
     spots = level.add_(hits.curve, alpha=width)
     best = precision.new_zeros(curves * width).scatter_reduce_(0, spots, precision, "amax")
     best = best.reshape(curves, width)[:, 1:].flip(1).cummax(dim=1).values.flip(1)

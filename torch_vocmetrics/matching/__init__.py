@@ -237,7 +237,7 @@ def _may_be_too_many(protocol: DetectionProtocol, rows: Detections) -> bool:
 
 
 def _beyond(protocol: DetectionProtocol, group: Tensor) -> Tensor:
-    """[N] bool: detections behind so many of their image and class as count; ``group`` rises."""
+    """[N] bool: detections behind so many of their ``group``, image and class, as count."""
     return rank_in_group(group) >= protocol.max_detections[-1]
 
 

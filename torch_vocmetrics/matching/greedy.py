@@ -63,7 +63,7 @@ def match(
 
     Args:
         pairs: the candidates.
-        group: [N] int64, rising; detections of different groups share no object.
+        group: [N] int64; detections of a group stand together, and share no object with others.
         exclusive: [M] int64, lanes in which one claim uses an object up.
         out_of_range: [N] int64, lanes in which an unmatched detection is ignored.
         best_only: each detection considers the pair of largest overlap alone (VOC).

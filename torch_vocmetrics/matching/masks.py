@@ -40,7 +40,7 @@ def mask_overlaps(
     """Pairs whose masks may meet: pixels of both over pixels of either, or over the detection's.
 
     Args:
-        detection_group, object_group: [N] rising and [M]; groups of one image follow each other.
+        detection_group, object_group: [N] and [M]; detections stand image by image.
         row: [N] int64, place in which each detection came.
         present: [N] bool, detections that exist at all.
         masks: of detections and of objects, by image.

@@ -123,7 +123,7 @@ def _order_in_place(keys: Tensor) -> Tensor:
 
 
 def rank_in_group(group: Tensor) -> Tensor:
-    """[N] int64: place of each row among the rows of its group; ``group`` [N] rises."""
+    """[N] int64: place of each row among those of its ``group`` [N], which stand together."""
     rank = torch.arange(group.shape[0], device=group.device)
     later = rank[1:]
     starts = later * (group[1:] != group[:-1])

@@ -148,13 +148,22 @@ def _interpolated(protocol: DetectionProtocol, ranker: Ranker) -> dict[str, Tens
         false_positives=empty(torch.int64),
     )._asdict()
     for classes in ranker.blocks(GRID_ROWS, CLASS_ROWS):
-        ranking = ranker.ranked(classes)
-        together = 2 * GRID_ROWS * num_areas * num_limits // max(ranking.scores.shape[0], 1)
-        for areas, limits in _portions(num_areas, num_limits, together):
-            first, second, last = (slice(one.start, one.stop) for one in (areas, limits, classes))
-            for name, values in interpolate(ranking, areas, limits, protocol)._asdict().items():
-                arrays[name][first, second, :, last] = values
+        part = {
+            name: values[:, :, :, classes.start : classes.stop] for name, values in arrays.items()
+        }
+        _interpolate_block(protocol, ranker.ranked(classes), part)
     return arrays
+
+
+def _interpolate_block(
+    protocol: DetectionProtocol, ranking: Ranking, arrays: dict[str, Tensor]
+) -> None:
+    """Fill ``arrays`` [A, M, T, k, ...] with the curves of some classes."""
+    num_areas, num_limits = arrays["precision"].shape[:2]
+    together = 2 * GRID_ROWS * num_areas * num_limits // max(ranking.scores.shape[0], 1)
+    for areas, limits in _portions(num_areas, num_limits, together):
+        for name, values in interpolate(ranking, areas, limits, protocol)._asdict().items():
+            arrays[name][areas.start : areas.stop, limits.start : limits.stop] = values
 
 
 def _portions(num_areas: int, num_limits: int, most: int) -> list[tuple[range, range]]:
