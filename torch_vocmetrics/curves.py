@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .ops.sums import sums_before
 from .ranking import Ranking
 
 Floats = NDArray[np.float64]
@@ -35,8 +36,7 @@ def cumulative_counts(ranking: Ranking, area: int = 0) -> CumulativeCounts:
 
 def _sums(bits: Tensor, ranking: Ranking) -> Tensor:
     """[N] int64: how many ``bits`` are set up to each row, since the start of its class."""
-    total = bits.new_zeros(bits.shape[0] + 1, dtype=torch.int64)
-    torch.cumsum(bits, dim=0, out=total[1:])
+    total = sums_before(bits)
     starts = ranking.class_starts
     before = torch.repeat_interleave(
         total.index_select(0, starts[:-1]), starts.diff(), output_size=bits.shape[0]

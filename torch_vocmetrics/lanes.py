@@ -71,7 +71,7 @@ class Lanes:
 
 
 def column(bits: Tensor, place: tuple[int, int]) -> Tensor:
-    """[N] bool: one lane of ``bits`` [N, words]."""
+    """[N] bool: one column of ``bits`` [N, words or bytes]."""
     word, bit = place
     return (bits[:, word] >> bit) & 1 == 1
 
@@ -107,8 +107,7 @@ def area_place(area: int) -> tuple[int, int]:
 
 def in_area(areas: Tensor, area: int) -> Tensor:
     """[N] bool: one area range of ``areas`` [N, bytes]."""
-    byte, bit = area_place(area)
-    return areas[:, byte] & 1 << bit != 0
+    return column(areas, area_place(area))
 
 
 def inside_areas(values: Tensor, protocol: DetectionProtocol) -> list[Tensor]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .image_masks import ImageMasks
+from .ops.sums import sums_before
 from .transfer import from_host, to_device
 
 BOX_FORMATS = ("xyxy", "xywh", "cxcywh")
@@ -177,8 +178,7 @@ def image_of_row(
 
 def starts_of_images(counts: Sequence[int], device: torch.device) -> Tensor:
     """[B + 1] int64: the rows of image i are starts[i] .. starts[i + 1]."""
-    sizes = from_host(counts, torch.int64, device)
-    return torch.nn.functional.pad(torch.cumsum(sizes, dim=0), (1, 0))
+    return sums_before(from_host(counts, torch.int64, device))
 
 
 def index_in_image(counts: Sequence[int], device: torch.device) -> Tensor:

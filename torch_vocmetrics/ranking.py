@@ -19,6 +19,7 @@ from torch import Tensor
 from .lanes import Lanes, column, in_area
 from .ops.ordering import rank_in_group, rank_order, stable_order
 from .ops.selection import rows_where, take
+from .ops.sums import sums_before
 from .tables.records import CLAIM_COLUMNS, Ids, MatchRecords, cat_ids
 from .tables.repeats import repeats, unequal_truth, warn_of_repeats
 from .transfer import from_host
@@ -106,7 +107,7 @@ class Ranker:
         self._parts, self._limits = parts, limits
         self._positions = _positions_out_of_order([part.image_ids for part in parts], self.device)
         self._counts = torch.stack([part.class_counts for part in parts])
-        starts = torch.nn.functional.pad(self._counts.cumsum(dim=1), (1, 0))
+        starts = sums_before(self._counts)
         claims = [
             torch.searchsorted(one.claimant, at) for one, at in zip(parts, starts, strict=True)
         ]
@@ -156,7 +157,7 @@ class Ranker:
         return Ranking(
             self.lanes,
             self.num_images,
-            torch.nn.functional.pad(counts.sum(dim=0).cumsum(dim=0), (1, 0)),
+            sums_before(counts.sum(dim=0)),
             score,
             tuple(within),
             take(chosen.column("out_of_range"), ranked),
@@ -262,19 +263,19 @@ def distinct_images(records: MatchRecords) -> Tensor:
     """
     ids, images = records.image_ids or (), records.num_images
     copies = repeats(ids)
-    objects = _ImageRows(
+    objects = _Copies(
         images,
         records.ground_truth_image,
         (records.ground_truth_label, records.ground_truth_area, records.ground_truth_counted),
     )
-    detections = _ImageRows(
+    detections = _Copies(
         images, records.image, (records.label, records.score, records.out_of_range)
     )
     claimant = records.claimant
-    claims = _ImageRows(
+    claims = _Copies(
         images,
         records.image.index_select(0, claimant),
-        (detections.places[claimant.cpu()], records.true_positive, records.ignored),
+        (detections.places()[claimant.cpu()], records.true_positive, records.ignored),
     )
     differing = 0
     for row, original in copies:
@@ -287,27 +288,22 @@ def distinct_images(records: MatchRecords) -> Tensor:
     return from_host(keep, torch.bool, records.image.device)
 
 
-class _ImageRows:
-    """Compares the rows of two images of one table, on the CPU.
-
-    Attributes:
-        places: [N] int64, place of each row among those of its image.
-    """
+class _Copies:
+    """Compares the rows of two images of one table, on the CPU."""
 
     def __init__(self, num_images: int, image: Tensor, columns: tuple[Tensor, ...]) -> None:
-        image = image.cpu().long()
-        self._rows = stable_order(image)
-        count = torch.bincount(image, minlength=num_images)
-        self._ends = torch.cumsum(count, dim=0).tolist()
-        self._counts = count.tolist()
+        self._image = image.cpu().long()
+        self._rows = stable_order(self._image)
+        count = torch.bincount(self._image, minlength=num_images)
+        self._starts = sums_before(count).tolist()
         self._columns = [column.cpu() for column in columns]
-        ranks = rank_in_group(image.index_select(0, self._rows))
-        self.places = torch.empty_like(ranks).index_copy_(0, self._rows, ranks)
+
+    def places(self) -> Tensor:
+        """[N] int64: the place of each row among those of its image."""
+        ranks = rank_in_group(self._image.index_select(0, self._rows))
+        return torch.empty_like(ranks).index_copy_(0, self._rows, ranks)
 
     def equal(self, first: int, second: int) -> bool:
         """Whether the two images have the same rows."""
-        rows = [
-            self._rows[self._ends[image] - self._counts[image] : self._ends[image]]
-            for image in (first, second)
-        ]
+        rows = [self._rows[self._starts[i] : self._starts[i + 1]] for i in (first, second)]
         return all(torch.equal(values[rows[0]], values[rows[1]]) for values in self._columns)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .lanes import area_place, columns
 from .ops.selection import rows_where, take, take_along
+from .ops.sums import sums_before
 from .protocols import DetectionProtocol
 from .ranking import Ranking
 from .transfer import from_host
@@ -183,13 +184,14 @@ def _hits(outcomes: _Outcomes, class_starts: Tensor) -> _Hits:
     family = torch.repeat_interleave(hits_of_family, output_size=places.shape[0]).to(whole)
     claim = places.sub_(family * width)
 
-    sums = take_along(_sums_before(outcomes.active), torch.cat([claimant + 1, class_starts]))
+    asked = torch.cat([claimant + 1, class_starts])
+    sums = take_along(sums_before(outcomes.active, torch.int32), asked)
     before = sums[..., width:].unsqueeze(2)
     entry = torch.arange(firsts.shape[0], device=device) // families[-1] * sums.shape[2]
     entry = entry.to(whole).index_select(0, family).add_(claim)
     seen = sums.flatten().index_select(0, entry)
 
-    sums = _sums_before(outcomes.off)
+    sums = sums_before(outcomes.off, torch.int32)
     before = before - take_along(sums, torch.searchsorted(mixed, class_starts))
     entry = outcomes.mixed_up_to.to(whole).index_select(0, claim)
     entry.add_(family, alpha=sums.shape[3])
@@ -201,14 +203,6 @@ def _hits(outcomes: _Outcomes, class_starts: Tensor) -> _Hits:
     seen -= before[..., :-1].flatten().index_select(0, curve)
     row = claimant.to(whole).index_select(0, claim)
     return _Hits(row, curve, seen, ends[..., :-1], found, before.diff(dim=-1).long())
-
-
-def _sums_before(bits: Tensor) -> Tensor:
-    """[..., N + 1] int32: how many ``bits`` [..., N] are set before each place."""
-    sums = bits.new_empty((*bits.shape[:-1], bits.shape[-1] + 1), dtype=torch.int32)
-    sums[..., 0] = 0
-    torch.cumsum(bits, dim=-1, dtype=torch.int32, out=sums[..., 1:])
-    return sums
 
 
 def _best_precision(hits: _Hits, reached: _Reached, epsilon: float) -> Tensor:

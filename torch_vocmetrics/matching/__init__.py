@@ -16,7 +16,7 @@ from ..ops.ordering import rank_in_group, rank_order, stable_order
 from ..ops.selection import rows_where, take
 from ..protocols import DetectionProtocol
 from ..ragged import Detections, GroundTruths, image_of_row, starts_of_images
-from ..tables.records import Ids, MatchRecords
+from ..tables.records import Ids, MatchRecords, class_and_image
 from ..transfer import from_host
 from .fused import kernel_takes, match_word
 from .masks import Overlaps, mask_overlaps, match_by_masks
@@ -88,7 +88,10 @@ def match_images(
 
 
 class _Objects(NamedTuple):
-    """Objects in the order in which they came, [M] each; ``boxes`` are [5, M]."""
+    """Objects in the order in which they came, [M] each; ``boxes`` are [5, M].
+
+    Only those of a detection's ``group``, its class and image, ever meet it.
+    """
 
     image: Tensor
     group: Tensor
@@ -113,7 +116,7 @@ def _objects(protocol: DetectionProtocol, lanes: Lanes, rows: GroundTruths) -> _
     image = image_of_row(rows.counts, device, torch.int32)
     return _Objects(
         image,
-        _groups(rows.labels, image, len(rows.counts)),
+        class_and_image(rows.labels, image, len(rows.counts)),
         starts_of_images(rows.counts, device),
         boxes,
         area,
@@ -122,11 +125,6 @@ def _objects(protocol: DetectionProtocol, lanes: Lanes, rows: GroundTruths) -> _
         has_flag(rows.flags, protocol.overlap_of_detection_area_flags),
         max(rows.counts, default=0),
     )
-
-
-def _groups(labels: Tensor, image: Tensor, num_images: int) -> Tensor:
-    """[N] int64: numbers of class and image, in this order; only rows of one group ever meet."""
-    return torch.add(image, labels, alpha=num_images)
 
 
 class _Ranked(NamedTuple):
@@ -147,7 +145,7 @@ def _ranked(protocol: DetectionProtocol, rows: Detections, num_classes: int) -> 
     """Detections in the order in which they are recorded; on the host no more than may choose."""
     device, num_images = rows.boxes.device, len(rows.counts)
     image = image_of_row(rows.counts, device, torch.int32)
-    group = _groups(rows.labels, image, num_images)
+    group = class_and_image(rows.labels, image, num_images)
     row = rank_order(group, rows.scores, (rows.order,), num_images * num_classes)
     group = group.index_select(0, row)
     if _may_read(device) and _may_be_too_many(protocol, rows):

@@ -21,6 +21,7 @@ from ..ops.boxes import (
     pair_intersections,
 )
 from ..ops.selection import rows_where
+from ..ops.sums import sums_before
 from . import greedy
 from .matchable import Matchable, Rules
 from .pairs import Pairs, candidate_pairs
@@ -65,7 +66,7 @@ def candidates(
     pairs = Pairs(*(column.index_select(0, kept).long() for column in pairs))
     overlaps = [values.index_select(0, kept) for values in overlaps]
     # Entry n of the table: the lanes of the n lowest thresholds, which are disjoint.
-    table = torch.nn.functional.pad(torch.cumsum(rows.threshold_bits, dim=0), (1, 0))
+    table = sums_before(rows.threshold_bits)
     passes = [table.index_select(0, level.index_select(0, kept).int()) for level in levels]
     present = rows.present.index_select(0, pairs.detection)
     counts = rows.counted.index_select(0, pairs.ground_truth)

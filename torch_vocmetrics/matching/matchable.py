@@ -15,7 +15,7 @@ class Matchable(NamedTuple):
         group: [N] int64, detections of one stand together; those of different groups never meet.
         present: [N] int64, lanes in which a detection exists; in the others it is ignored.
         out_of_range: [N] int64, lanes in which it is ignored if it stays unmatched.
-        starts: [I + 1] int64, the rows of each image; on the host they may come in any order.
+        starts: [I + 1] int64, the rows of each image, which stand together on a device only.
         object_boxes, object_group, object_starts: [5, M], [M] and [I + 1], likewise.
         counted: [M] int64, lanes in which an object counts; in the others it is ignored.
         exclusive: [M] int64, lanes in which one claim uses it up.

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .selection import rows_where
+from .sums import sums_before
 
 
 def descending_key(scores: Tensor) -> Tensor:
@@ -62,7 +63,7 @@ def _with_ties(ranked: Tensor, group: Tensor, key: Tensor, ties: Sequence[Tensor
 def _by_ties(ranked: Tensor, differs: Tensor, ties: Sequence[Tensor]) -> Tensor:
     """``ranked``, its runs (where ``differs`` [N - 1] is not set) put in the order of ``ties``."""
     for tie in ties:
-        run = torch.nn.functional.pad(torch.cumsum(differs, dim=0), (1, 0))
+        run = sums_before(differs)
         values = tie.index_select(0, ranked)
         order = _by_group_and_key(run, values, run.shape[0])
         ranked, values = ranked.index_select(0, order), values.index_select(0, order)

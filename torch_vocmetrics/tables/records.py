@@ -22,6 +22,7 @@ from ..errors import StateError
 from ..lanes import Lanes, lanes_of_areas
 from ..ops.ordering import stable_order
 from ..ops.selection import rows_where, take
+from ..ops.sums import sums_before
 
 Ids = tuple[int | str, ...]
 
@@ -86,10 +87,6 @@ class MatchRecords:
         """[N] int64: the class of each detection."""
         return torch.repeat_interleave(self.class_counts, output_size=self.num_detections)
 
-    def _group(self) -> Tensor:
-        """[N] int64: numbers of class and image; detections stand by them."""
-        return torch.add(self.image, self.label, alpha=self.num_images)
-
     @classmethod
     def empty(cls, lanes: Lanes, num_classes: int) -> Self:
         """No images at all."""
@@ -114,13 +111,14 @@ class MatchRecords:
 
     def check(self, num_classes: int, lanes: Lanes) -> None:
         """Raise ValueError unless the tables hold together, for so many classes and lanes."""
-        for columns in (GROUND_TRUTH_COLUMNS, DETECTION_COLUMNS, CLAIM_COLUMNS):
-            if len({getattr(self, name).shape[0] for name in columns}) != 1:
-                raise ValueError(f"columns {', '.join(columns)} differ in length")
+        for names in (IMAGE_COLUMNS, GROUND_TRUTH_COLUMNS, DETECTION_COLUMNS, CLAIM_COLUMNS):
+            columns = (getattr(self, name) for name in names)
+            if len({column.shape[0] for column in columns if column is not None}) != 1:
+                raise ValueError(f"columns {', '.join(names)} differ in length")
         if self.image_ids is not None and len(self.image_ids) != self.num_images:
             raise ValueError(f"{len(self.image_ids)} image ids for {self.num_images} images")
         counts = self.image_counts
-        if counts is not None and (counts.dim() != 3 or counts.shape[0] != self.num_images):
+        if counts is not None and counts.dim() != 3:
             raise ValueError(f"image_counts of shape {tuple(counts.shape)}")
         for bits in (self.ground_truth_counted, self.true_positive, self.ignored):
             if bits.shape[1:] != (lanes.words,) or bits.dtype != torch.int64:
@@ -133,7 +131,9 @@ class MatchRecords:
         classes, images = self.class_counts, (self.num_images, "images")
         if classes.shape != (num_classes,) or int(classes.sum()) != self.num_detections:
             raise ValueError(f"not {self.num_detections} detections of {num_classes} classes")
-        if (classes < 0).any() or (self._group().diff() < 0).any():
+        if (classes < 0).any() or (
+            class_and_image(self.label, self.image, self.num_images).diff() < 0
+        ).any():
             raise ValueError("detections that are not ordered by class and image")
         for values, (limit, what) in (
             (self.image, images),
@@ -182,8 +182,7 @@ class MatchRecords:
         places = torch.empty_like(rows).index_copy_(0, rows, numbers)
         claimant, claims = places.index_select(0, self.claimant).sort()
         columns = _at(self, DETECTION_COLUMNS, rows) | _at(self, CLAIM_COLUMNS, claims)
-        order = None if self.order is None else self.order.index_select(0, rows)
-        return replace(self, **(columns | {"claimant": claimant, "order": order}))
+        return replace(self, **(columns | {"claimant": claimant}))
 
     def to(self, device: torch.device) -> Self:
         """The same records on another device."""
@@ -214,15 +213,12 @@ class MatchRecords:
     def _detections_at(self, keep: Tensor) -> Self:
         """Without the detections where ``keep`` [N] bool is not set."""
         kept = self._claims_at(keep.index_select(0, self.claimant))
-        kept_before = torch.nn.functional.pad(torch.cumsum(keep, dim=0), (1, 0))
-        starts = torch.nn.functional.pad(torch.cumsum(self.class_counts, dim=0), (1, 0))
-        rows = rows_where(keep)
+        kept_before = sums_before(keep)
         return replace(
             kept,
-            class_counts=kept_before.index_select(0, starts).diff(),
+            class_counts=kept_before.index_select(0, sums_before(self.class_counts)).diff(),
             claimant=kept_before.index_select(0, kept.claimant),
-            order=None if self.order is None else self.order.index_select(0, rows),
-            **_at(self, DETECTION_COLUMNS, rows),
+            **_at(self, DETECTION_COLUMNS, rows_where(keep)),
         )
 
     def in_order(self, order: Tensor) -> Self:
@@ -232,17 +228,12 @@ class MatchRecords:
         moved = replace(self, image=new_image.index_select(0, self.image))
         objects = new_image.index_select(0, self.ground_truth_image)
         object_rows = stable_order(objects.long())
-        columns = {
-            **_at(self, GROUND_TRUTH_COLUMNS, object_rows),
-            **_at(self, ("image_sizes",), there),
-        }
+        columns = _at(self, GROUND_TRUTH_COLUMNS, object_rows) | _at(self, IMAGE_COLUMNS, there)
         columns["ground_truth_image"] = objects.index_select(0, object_rows)
-        if self.image_counts is not None:
-            columns["image_counts"] = self.image_counts.index_select(0, there)
         ids = self.image_ids
         if ids is not None:
             ids = tuple(ids[row] for row in order.tolist())
-        rows = stable_order(moved._group())
+        rows = stable_order(class_and_image(moved.label, moved.image, moved.num_images))
         return replace(moved, image_ids=ids, **columns)._reordered(rows)
 
     def keep_images(self, keep: Tensor) -> Self:
@@ -250,18 +241,16 @@ class MatchRecords:
         new_image = torch.cumsum(keep, dim=0, dtype=torch.int32) - 1
         kept = self._detections_at(keep.index_select(0, self.image))
         objects = rows_where(keep.index_select(0, self.ground_truth_image))
-        columns = _at(self, GROUND_TRUTH_COLUMNS, objects)
+        images = rows_where(keep)
+        columns = _at(self, GROUND_TRUTH_COLUMNS, objects) | _at(self, IMAGE_COLUMNS, images)
         columns["ground_truth_image"] = new_image.index_select(0, columns["ground_truth_image"])
         ids = self.image_ids
         if ids is not None:
-            rows = rows_where(keep).tolist()
-            ids = tuple(ids[row] for row in rows)
+            ids = tuple(ids[row] for row in images.tolist())
         return replace(
             kept,
             image_ids=ids,
             image=new_image.index_select(0, kept.image),
-            image_sizes=self.image_sizes[keep],
-            image_counts=None if self.image_counts is None else self.image_counts[keep],
             **columns,
         )
 
@@ -269,8 +258,14 @@ class MatchRecords:
 OPTIONAL = ("order", "image_counts")
 TENSORS = tuple(f.name for f in fields(MatchRecords) if f.name not in ("image_ids", *OPTIONAL))
 GROUND_TRUTH_COLUMNS = tuple(name for name in TENSORS if name.startswith("ground_truth_"))
-DETECTION_COLUMNS = ("image", "score", "out_of_range")
+IMAGE_COLUMNS = ("image_sizes", "image_counts")
+DETECTION_COLUMNS = ("image", "score", "out_of_range", "order")
 CLAIM_COLUMNS = ("claimant", "true_positive", "ignored")
+
+
+def class_and_image(label: Tensor, image: Tensor, num_images: int) -> Tensor:
+    """[N] int64: numbers of class and image, by which detections stand."""
+    return torch.add(image, label, alpha=num_images)
 
 
 def _rows_by_class(class_counts: Tensor, total: int) -> Tensor:
@@ -288,8 +283,9 @@ def _rows_by_class(class_counts: Tensor, total: int) -> Tensor:
 
 
 def _at(records: MatchRecords, names: Sequence[str], rows: Tensor) -> dict[str, Any]:
-    """The named columns at ``rows``."""
-    return {name: take(getattr(records, name), rows) for name in names}
+    """The named columns at ``rows``; None stays None."""
+    columns = {name: getattr(records, name) for name in names}
+    return {name: None if one is None else take(one, rows) for name, one in columns.items()}
 
 
 class GrowingRecords:
