@@ -15,8 +15,9 @@ import torch
 from numpy.typing import NDArray
 
 from ..errors import FileFormatError, InputError
+from ..limits import MAX_TEXT_BYTES
 from . import bb_apply
-from .files import MAX_TEXT_BYTES, read_text
+from .files import read_text
 from .number_rows import read_number_rows
 from .tables import DetectionFile, Floats, GroundTruthFile, split_by_image
 from .voc_annotations import read_annotation

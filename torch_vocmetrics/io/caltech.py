@@ -15,8 +15,9 @@ import torch
 from numpy.typing import NDArray
 
 from ..errors import FileFormatError
+from ..limits import MAX_TEXT_BYTES
 from .bb_gt import detection_file
-from .files import MAX_TEXT_BYTES, read_bytes
+from .files import read_bytes
 from .number_rows import read_number_rows
 from .tables import DetectionFile, Floats, GroundTruthFile
 

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FileFormatError, VocMetricsWarning
-from .json_rows import IDENTIFIER, INTEGER, MAX_JSON_BYTES, STRING, Rows, load_json
+from ..limits import MAX_JSON_BYTES
+from .json_rows import IDENTIFIER, INTEGER, STRING, Rows, load_json
 from .tables import (
     DetectionFile,
     GroundTruthFile,
@@ -23,8 +24,6 @@ from .tables import (
     split_by_image,
     with_images,
 )
-
-__all__ = ["MAX_JSON_BYTES", "read_coco_detections", "read_coco_ground_truths"]
 
 _INSTANCES_FORM = "an instances file has the lists images, annotations and categories"
 _RESULTS_FORM = "results are a list of {image_id, category_id, bbox, score}"

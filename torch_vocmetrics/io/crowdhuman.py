@@ -14,8 +14,9 @@ import numpy as np
 import torch
 
 from ..errors import FileFormatError
+from ..limits import MAX_TEXT_BYTES
 from .bb_gt import detection_file
-from .files import MAX_TEXT_BYTES, read_text
+from .files import read_text
 from .tables import DetectionFile, GroundTruthFile, known_size
 
 _FORM = (

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import FileFormatError
-
-MAX_TEXT_BYTES = 2**30
-"""The largest text file that is read unless a larger ``max_bytes`` is given: 1 GiB."""
+from ..limits import MAX_TEXT_BYTES
 
 
 def read_bytes(path: Path, *, max_bytes: int) -> bytes:

@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FileFormatError
+from ..limits import MAX_IMAGE_ID, MAX_JSON_BYTES
 from .files import read_bytes
 from .tables import Floats, Integers
-
-MAX_JSON_BYTES = 2 * 2**30
-"""The largest JSON file that is read unless a larger ``max_bytes`` is given: 2 GiB."""
 
 
 class Kind(NamedTuple):
@@ -36,7 +34,6 @@ LIST = Kind((list,), "a list")
 SEGMENTATION = Kind((list, dict), "polygons or run lengths")
 
 _REQUIRED = object()
-_MOST = 2**63  # ids are kept as int64
 
 
 def load_json(path: Path, *, max_bytes: int = MAX_JSON_BYTES) -> object:
@@ -99,7 +96,7 @@ class Rows:
         first = type(values[0]) if values else int
         self._require(values, lambda value: type(value) is first, f"{key} must be of one type")
         if first is int:
-            self._require(values, lambda value: -_MOST <= value < _MOST, f"{key} is too large")
+            self._require(values, lambda value: abs(value) <= MAX_IMAGE_ID, f"{key} is too large")
         times = Counter(values)
         self._require(values, lambda value: times[value] == 1, f"{key} is given twice")
         return values

@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import FileFormatError, InputError
+from ..limits import MAX_PIXELS
 from .voc import read_image_set
-
-MAX_PIXELS = 2**26
-"""The largest label image that is read unless a larger ``max_pixels`` is given: 8192 x 8192."""
 
 _INDEXED = {"P": np.uint8, "L": np.uint8, "1": np.uint8, "I": np.int32, "I;16": np.uint16}
 _TRUTH = "_gtFine_labelIds"

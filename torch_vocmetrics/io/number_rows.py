@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import FileFormatError
-from .files import MAX_TEXT_BYTES, read_text
+from ..limits import MAX_TEXT_BYTES
+from .files import read_text
 from .tables import Floats, Integers
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from ..errors import FileFormatError
+from ..limits import MAX_JSON_BYTES, MAX_TEXT_BYTES
 from .bb_gt import detection_file
 from .caltech import load_matlab
-from .files import MAX_TEXT_BYTES
-from .json_rows import IDENTIFIER, INTEGER, MAX_JSON_BYTES, Rows, load_json
+from .json_rows import IDENTIFIER, INTEGER, Rows, load_json
 from .tables import DetectionFile, GroundTruthFile, known_size, split_by_image, with_images
 
 PEDESTRIAN = 1

@@ -6,15 +6,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from ..errors import FileFormatError
+from ..limits import MAX_XML_BYTES, MIN_BYTES_PER_TAG
 from .files import line_of, read_bytes
-
-MAX_XML_BYTES = 4 * 2**20
-"""The largest XML file that is parsed unless a larger ``max_bytes`` is given: 4 MiB."""
-
-
-BYTES_A_TAG = 8
-"""Files with more tags than one in so many bytes of their limit are refused: a tag that holds
-nothing takes three bytes and costs hundreds in memory."""
 
 
 def parse_xml(path: Path, *, max_bytes: int = MAX_XML_BYTES) -> ElementTree.Element:
@@ -47,9 +40,9 @@ def parse_xml(path: Path, *, max_bytes: int = MAX_XML_BYTES) -> ElementTree.Elem
                 remedy="remove the declaration: annotations need none",
             )
     tags = data.count(b"<")
-    if tags > max_bytes // BYTES_A_TAG:
+    if tags > max_bytes // MIN_BYTES_PER_TAG:
         raise FileFormatError(
-            f"more tags than the limit of {max_bytes // BYTES_A_TAG:,}",
+            f"more tags than the limit of {max_bytes // MIN_BYTES_PER_TAG:,}",
             where=str(path),
             got=f"{tags:,}",
             remedy="check that it is the right file, or give a larger limit",

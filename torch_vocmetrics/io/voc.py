@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import FileFormatError
-from .files import MAX_TEXT_BYTES, read_text
-from .safe_xml import MAX_XML_BYTES
+from ..limits import MAX_TEXT_BYTES, MAX_XML_BYTES
+from .files import read_text
 from .tables import DetectionFile, GroundTruthFile, count_labels, split_by_image, with_images
 from .voc_annotations import VocAnnotation, VocObject, read_annotation
 from .voc_results import DetectionRows, find_results, read_results

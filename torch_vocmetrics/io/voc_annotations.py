@@ -11,13 +11,12 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from ..errors import FileFormatError
+from ..limits import MAX_COORDINATE, MAX_XML_BYTES
 from .files import read_text
-from .safe_xml import MAX_XML_BYTES, parse_xml
+from .safe_xml import parse_xml
 from .tables import known_size
 
 CORNERS = ("xmin", "ymin", "xmax", "ymax")
-FARTHEST = 2.0**31
-"""Coordinates beyond this are no pixels but a fault of the file."""
 
 Box = tuple[float, float, float, float]
 
@@ -186,7 +185,7 @@ def _xml_number(node: Element, tag: str, where: str) -> float:
     if text is None:
         raise FileFormatError(f"no <{tag}>", where=where, remedy="give all coordinates")
     value = parse_number(text.strip(), f"{where}/{tag}")
-    if abs(value) > FARTHEST:
+    if abs(value) > MAX_COORDINATE:
         raise FileFormatError(
             "not a coordinate of an image",
             where=f"{where}/{tag}",

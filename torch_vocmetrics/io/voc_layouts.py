@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from ..errors import FileFormatError, VocMetricsWarning
+from ..limits import MAX_XML_BYTES
 from ..protocols import LayoutProtocol
-from .safe_xml import MAX_XML_BYTES, parse_xml
+from .safe_xml import parse_xml
 from .voc import read_image_set
 from .voc_annotations import Box, VocObject, VocPart, parse_number, read_annotation, xml_box
 from .voc_sets import read_object_set

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import FileFormatError
-from .files import MAX_TEXT_BYTES, read_text
+from ..limits import MAX_TEXT_BYTES
+from .files import read_text
 from .tables import Floats, Integers
 from .voc_annotations import parse_number
 

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from ..errors import FileFormatError
-from .files import MAX_TEXT_BYTES, read_text
+from ..limits import MAX_TEXT_BYTES
+from .files import read_text
 from .tables import Floats
 from .voc_annotations import parse_number
 
