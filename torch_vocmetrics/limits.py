@@ -40,3 +40,23 @@ MAX_COORDINATE = 2.0**31
 
 MAX_LEVELS = 2**16
 """The most thresholds or recall levels that a protocol may have."""
+
+# Values that are given to metrics ----------------------------------------------------------------
+
+MAX_BOX_COORDINATE = 3.4028234663852886e38
+"""Largest absolute value of a box coordinate: the largest float32, so that areas are finite in
+float64. Only float64 boxes can be larger."""
+
+MAX_IMAGE_SIDE = 2**20
+"""Pixels: largest height or width of an image."""
+
+MAX_MASK_PIXELS = 2**28
+"""Pixels: largest image whose masks may be run lengths or polygons: 16,384 x 16,384. Run lengths are
+32-bit integers in pycocotools, and a mask takes a byte for each pixel while it is decoded."""
+
+MAX_POLYGON_COORDINATE = 2**20
+"""Pixels: largest absolute value of a polygon's coordinate. pycocotools multiplies coordinates by 5
+and converts them to 32-bit integers."""
+
+MAX_POLYGON_OUTLINE = 2**21
+"""Pixels: longest outline of a polygon; pycocotools takes about 100 bytes for each pixel of it."""
