@@ -51,8 +51,8 @@ MAX_IMAGE_SIDE = 2**20
 """Pixels: largest height or width of an image."""
 
 MAX_MASK_PIXELS = 2**28
-"""Pixels: largest image whose masks may be run lengths or polygons: 16,384 x 16,384. Run lengths are
-32-bit integers in pycocotools, and a mask takes a byte for each pixel while it is decoded."""
+"""Pixels: largest image whose masks may be run lengths or polygons, 16,384 x 16,384. Run lengths
+are 32-bit integers in pycocotools, and a mask takes a byte for each pixel while it is decoded."""
 
 MAX_POLYGON_COORDINATE = 2**20
 """Pixels: largest absolute value of a polygon's coordinate. pycocotools multiplies coordinates by 5
