@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..distributed import Group, num_ranks, own_rank, sync
 from ..errors import InputError, StateError, VocMetricsWarning
+from ..host_work import host_work
 from ..protocols import Protocol, protocol_title
 from ..states.files import protocols_of, read_state, write_state
 from ..states.plain import num_images, order_of_arrival
@@ -76,6 +77,7 @@ class Metric(ABC, Generic[R_co]):
         self._clear()
         return self
 
+    @host_work()
     def merge(self, *others: Self) -> Self:
         """Add what other metrics of the same protocols and classes have seen.
 
@@ -96,6 +98,7 @@ class Metric(ABC, Generic[R_co]):
         self._replace(merged, device, self._updated or len(seen) > 1)
         return self
 
+    @host_work()
     def state_dict(self) -> dict[str, Any]:
         """The state as numbers, text and tensors, fit for ``torch.save`` with ``weights_only``."""
         tables = self._state()
@@ -108,6 +111,7 @@ class Metric(ABC, Generic[R_co]):
             **self._columns(tables),
         }
 
+    @host_work()
     def load_state_dict(self, state: dict[str, Any]) -> Self:
         """Replace the state by one of the same protocols and classes.
 
@@ -123,7 +127,7 @@ class Metric(ABC, Generic[R_co]):
         self._replace(tables, tables[0].device if tables[0].num_images else None, updated)
         return self
 
-    @torch.no_grad()
+    @host_work()
     def to(self, device: torch.device | str) -> Self:
         """Move the state and all later work to a device."""
         target = torch.device(device)
@@ -134,6 +138,7 @@ class Metric(ABC, Generic[R_co]):
         names = ", ".join(protocol_title(protocol) for protocol in self._all_protocols())
         return f"{type(self).__name__}({names}; {len(self.class_names)} classes)"
 
+    @host_work()
     def save_state(self, path: str | Path) -> Self:
         """Write the state to a ``.npz`` file of arrays and JSON, which is read without pickle.
 
@@ -144,6 +149,7 @@ class Metric(ABC, Generic[R_co]):
         write_state(path, self.state_dict(), self._all_protocols())
         return self
 
+    @host_work()
     def load_state(self, path: str | Path) -> Self:
         """Replace the state by that of a file of the same protocol and classes.
 
@@ -157,6 +163,7 @@ class Metric(ABC, Generic[R_co]):
             return self.load_state_dict(state)
 
     @classmethod
+    @host_work()
     def from_states(cls, *paths: str | Path) -> Self:
         """A metric as state files describe it, with all that they have seen.
 
@@ -261,7 +268,7 @@ class Metric(ABC, Generic[R_co]):
 
     def _compute(self, together: bool, group: Group, dst: int | None) -> Any:
         """Body of every ``compute``."""
-        with torch.no_grad():
+        with host_work():
             ranks = num_ranks(group) if together else 1
             metric = self if ranks == 1 else self._synced(group, dst)
             if not metric._updated:

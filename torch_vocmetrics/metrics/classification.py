@@ -16,6 +16,7 @@ from typing import Any, Self
 import torch
 
 from ..errors import InputError
+from ..host_work import host_work
 from ..protocols import ClassificationProtocol, load_protocol
 from ..results import ClassificationResult
 from ..summaries.challenges import classification_result
@@ -65,7 +66,7 @@ class ClassificationAP(Metric[ClassificationResult]):
         self._flags: list[torch.Tensor] = []
         self._updated = False
 
-    @torch.no_grad()
+    @host_work()
     def update(self, scores: Any, targets: Any, image_ids: Any = None) -> Self:
         """Add a batch of images, or of (image, object) pairs.
 

@@ -18,9 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 
-import torch
-
 from ..errors import InputError
+from ..host_work import host_work
 from ..inputs.images import read_image_ids
 from ..inputs.layouts import LayoutBatch, LayoutRows, layout_fault, pack_layouts
 from ..inputs.packing import Rows
@@ -70,7 +69,7 @@ class LayoutAP(RecordMetric[LayoutResult]):
             box_format="xyxy",
         )
 
-    @torch.no_grad()
+    @host_work()
     def update(self, layouts: Sequence[Rows] | Rows, persons: Sequence[Rows] | Rows) -> Self:
         """Add a batch of images.
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..host_work import host_work
 from ..inputs.images import InputRules, fault_on_host, pack, suspects_on_device
 from ..inputs.packing import Rows
 from ..matching.masks import overlaps_of_pairs
@@ -90,7 +91,7 @@ class MaskQuality:
         )
         self._parts: list[tuple[Tensor, ...]] = []
 
-    @torch.no_grad()
+    @host_work()
     def update(self, predictions: Sequence[Rows], targets: Sequence[Rows]) -> Self:
         """Add a batch of images; may wait for the device.
 
@@ -109,6 +110,7 @@ class MaskQuality:
         self._parts.append(tuple(column.cpu() for column in self._compared(batch)))
         return self
 
+    @host_work()
     def compute(self) -> MaskQualityResult:
         """The scatter and the means of all since ``reset``."""
         columns = zip(*self._parts, strict=True) if self._parts else ((), (), ())

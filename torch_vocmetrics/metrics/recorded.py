@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..host_work import host_work
 from ..inputs.faults import Suspect
 from ..inputs.images import (
     Batch,
@@ -87,7 +88,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         self._fault: InputError | None = None
         self._updated = False
 
-    @torch.no_grad()
+    @host_work()
     def update(self, predictions: Sequence[Rows] | Rows, targets: Sequence[Rows] | Rows) -> Self:
         """Add a batch of images.
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..host_work import host_work
 from ..inputs.label_maps import LabelRules, count, explain, read_maps
 from ..protocols import SegmentationProtocol, load_dataset, load_protocol
 from ..results import SegmentationResult
@@ -86,7 +87,7 @@ class MeanIoU(Metric[SegmentationResult]):
     def _cells(self) -> int:
         return len(self.class_names) * (len(self.class_names) + 1)
 
-    @torch.no_grad()
+    @host_work()
     def update(
         self, predictions: Any, targets: Any, image_ids: Sequence[int | str] | Tensor | None = None
     ) -> Self:
