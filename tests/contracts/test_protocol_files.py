@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 from torch_vocmetrics import ProtocolError, load_dataset, load_protocol, protocol_names
-from torch_vocmetrics.protocols import ProtocolFile, config_root, protocol_file, protocol_title
+from torch_vocmetrics.protocols import (
+    ProtocolFile,
+    config_root,
+    files,
+    protocol_file,
+    protocol_title,
+)
 
 FILES = sorted((config_root() / "protocols").glob("*/*.toml"))
 
@@ -115,6 +121,33 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
         assert word in text
 
 
+def test_a_task_may_be_left_out() -> None:
+    assert load_protocol("coco2017") is load_protocol("detection/coco2017")
+    assert load_protocol("voc2012") is load_protocol("detection/voc2012")
+    assert load_protocol("cityscapes").task == "segmentation"
+    assert load_protocol("voc2009_by_confidence").task == "layout"
+    with pytest.raises(ProtocolError, match="near names: detection/coco2017"):
+        load_protocol("coco_2017")
+    for value in (None, 7, ["coco2017"]):
+        with pytest.raises(ProtocolError, match="protocol: must be the name of a protocol"):
+            load_protocol(value)  # type: ignore[call-overload]
+
+
+def test_an_ambiguous_name_asks_for_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = {"layout/own": Path("a"), "segmentation/own": Path("b")}
+    monkeypatch.setattr(files, "_shipped", lambda: shipped)
+    with pytest.raises(ProtocolError, match="write layout/own or segmentation/own"):
+        load_protocol("own")
+
+
+def test_protocol_names_of_all_tasks() -> None:
+    everything = protocol_names()
+    assert {name.split("/")[0] for name in everything} == set(COUNTS)
+    assert all(load_protocol(name).name == name.split("/")[1] for name in everything)
+    with pytest.raises(ProtocolError, match="unknown task 'detections'; the tasks are action, "):
+        protocol_names("detections")
+
+
 @pytest.mark.parametrize("text", ["", "schema = 1", "not toml at all ["])
 def test_files_that_are_no_protocol(tmp_path: Path, text: str) -> None:
     path = tmp_path / "own.toml"
@@ -149,8 +182,11 @@ def test_datasets() -> None:
     assert sizes == {"voc2006": 10, "voc2007": 20}
     coco = load_dataset("coco2017")
     assert len(coco.class_names) == len(set(coco.label_ids)) == 80
-    with pytest.raises(ProtocolError, match=r"known: .*coco2017, voc2006, voc2007"):
-        load_dataset("coco")
+    assert load_dataset("voc2012") == load_dataset("voc2007")
+    assert load_dataset("voc2012_action") == load_dataset("voc2011_action")
+    for name in ("coco", "voc2007.toml", "../datasets/voc2007", None):
+        with pytest.raises(ProtocolError, match=r"known: .*coco2017, voc2006, voc2007"):
+            load_dataset(name)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -242,11 +242,6 @@ def test_voc_takes_inverted_boxes_and_they_match_nothing() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({}, "must agree on at least one class, got neither"),
-        ({"num_classes": 0}, "at least one class"),
-        ({"num_classes": 3, "class_names": ["a"]}, "num_classes of 3, class_names of 1"),
-        ({"label_ids": [1, 1]}, "label_ids: must be distinct"),
-        ({"class_names": "cat"}, "must be a list of names"),
         ({"num_classes": 1, "box_format": "xyx"}, "box_format: must be one of xyxy, xywh, cxcywh"),
     ],
 )
@@ -262,6 +257,10 @@ def test_wrong_protocols() -> None:
         DetectionAP(["voc2007", "voc2007"], num_classes=1)
     with pytest.raises(InputError, match="distinct names"):
         DetectionAP([], num_classes=1)
+    with pytest.raises(ProtocolError, match=r"protocol: must be the name of a protocol.*got None"):
+        DetectionAP(None, num_classes=1)  # type: ignore[call-overload]
+    with pytest.raises(ProtocolError, match="of the task detection is needed, got layout/voc2007"):
+        DetectionAP("layout/voc2007", num_classes=1)
 
 
 def test_label_ids_name_the_classes() -> None:

@@ -22,7 +22,7 @@ from ..results import ClassificationResult
 from ..summaries.challenges import classification_result
 from ..tables.scores import ScoreTable, kind_of_class_ids, read_class_ids, read_scores, wrong_target
 from .base import Metric
-from .recorded import class_names_of
+from .classes import ClassNames, read_classes
 
 
 class ClassificationAP(Metric[ClassificationResult]):
@@ -31,11 +31,12 @@ class ClassificationAP(Metric[ClassificationResult]):
     Args:
         protocol: ``"voc2007"``, ``"voc2006"`` (area of the ROC curve), ``"action/voc2012"``, the
             path of a protocol file, or a :class:`ClassificationProtocol`.
-        num_classes, class_names: how many classes there are, or their names.
+        num_classes, class_names: how many classes there are, or their names: a list in class order,
+            or a dict {id: name}, which is sorted by id.
 
     Raises:
         ProtocolError: if the protocol is unknown (with the near names) or faulty.
-        InputError: if the classes do not agree.
+        InputError: if the classes are missing, disagree, or occur twice.
 
     Source: the protocol's file names the official code behind each rule.
 
@@ -52,12 +53,11 @@ class ClassificationAP(Metric[ClassificationResult]):
         protocol: str | Path | ClassificationProtocol,
         *,
         num_classes: int | None = None,
-        class_names: Sequence[str] | None = None,
+        class_names: ClassNames | None = None,
     ) -> None:
-        if not isinstance(protocol, ClassificationProtocol):
-            protocol = load_protocol(protocol, ClassificationProtocol)
+        protocol = load_protocol(protocol, ClassificationProtocol)
         self.protocol = protocol
-        self.class_names = class_names_of(num_classes, class_names, None)
+        self.class_names = read_classes(num_classes, class_names, None).names
         self._clear()
 
     def _clear(self) -> None:

@@ -23,6 +23,7 @@ from ..results import DetectionResult
 from ..summaries.detection import detection_result
 from ..tables.records import MatchRecords
 from .base import R_co
+from .classes import ClassNames
 from .recorded import RecordMetric
 
 ProtocolLike = str | Path | DetectionProtocol
@@ -35,13 +36,14 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
         protocol: ``"voc2007"``, ``"coco2017"``, the path of a protocol file, a
             :class:`DetectionProtocol`, or a list of these, which are then evaluated side by side:
             ``compute`` gives a dict of results by protocol name.
-        num_classes, class_names: how many classes there are, or their names.
+        num_classes, class_names: how many classes there are, or their names: a list in class order,
+            or a dict {id: name}, whose ids are then the label ids.
         label_ids: the value that stands for each class in ``labels``; default 0 .. K-1.
         box_format: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``, of predictions and targets.
 
     Raises:
         ProtocolError: if a protocol is unknown (with the near names) or faulty.
-        InputError: if the classes do not agree.
+        InputError: if the classes are missing, disagree, or occur twice.
 
     Source: the protocol's file names the official code behind each rule.
 
@@ -62,7 +64,7 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
         protocol: ProtocolLike,
         *,
         num_classes: int | None = ...,
-        class_names: Sequence[str] | None = ...,
+        class_names: ClassNames | None = ...,
         label_ids: Sequence[int] | None = ...,
         box_format: str = ...,
     ) -> None: ...
@@ -73,7 +75,7 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
         protocol: Sequence[ProtocolLike],
         *,
         num_classes: int | None = ...,
-        class_names: Sequence[str] | None = ...,
+        class_names: ClassNames | None = ...,
         label_ids: Sequence[int] | None = ...,
         box_format: str = ...,
     ) -> None: ...
@@ -83,19 +85,14 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
         protocol: ProtocolLike | Sequence[ProtocolLike],
         *,
         num_classes: int | None = None,
-        class_names: Sequence[str] | None = None,
+        class_names: ClassNames | None = None,
         label_ids: Sequence[int] | None = None,
         box_format: str = "xyxy",
     ) -> None:
-        self._single = isinstance(protocol, str | Path | DetectionProtocol)
-        protocols = [protocol] if isinstance(protocol, ProtocolLike) else list(protocol)
+        self._single = not isinstance(protocol, list | tuple)
+        protocols: list[Any] = list(protocol) if isinstance(protocol, list | tuple) else [protocol]
         super().__init__(
-            [
-                entry
-                if isinstance(entry, DetectionProtocol)
-                else load_protocol(entry, DetectionProtocol)
-                for entry in protocols
-            ],
+            [load_protocol(entry, DetectionProtocol) for entry in protocols],
             num_classes=num_classes,
             class_names=class_names,
             label_ids=label_ids,
@@ -103,7 +100,9 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
         )
         names = [entry.name for entry in self.protocols]
         if not names or len(set(names)) < len(names):
-            raise InputError("must be one protocol or several of distinct names", got=names)
+            raise InputError(
+                "must be one protocol or several of distinct names", where="protocol", got=names
+            )
 
     def _result(self, distinct: Sequence[Sequence[MatchRecords]]) -> R_co:
         results = {}

@@ -57,8 +57,7 @@ class LayoutAP(RecordMetric[LayoutResult]):
     """
 
     def __init__(self, protocol: str | Path | LayoutProtocol) -> None:
-        if not isinstance(protocol, LayoutProtocol):
-            protocol = load_protocol(protocol, LayoutProtocol)
+        protocol = load_protocol(protocol, LayoutProtocol)
         self.protocol = protocol
         # The shell asks a protocol for its name and fingerprint only.
         super().__init__(

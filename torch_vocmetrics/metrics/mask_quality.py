@@ -17,7 +17,7 @@ from ..matching.masks import overlaps_of_pairs
 from ..matching.pairs import candidate_pairs
 from ..ops.boxes import box_columns, intersection_over_union, pair_intersections
 from ..ragged import image_of_row, starts_of_images
-from .recorded import class_names_of
+from .classes import ClassNames, read_classes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,16 +75,17 @@ class MaskQuality:
         self,
         *,
         num_classes: int | None = None,
-        class_names: Sequence[str] | None = None,
+        class_names: ClassNames | None = None,
         label_ids: Sequence[int] | None = None,
         box_format: str = "xyxy",
         iou_threshold: float = 0.5,
     ) -> None:
-        self.class_names = class_names_of(num_classes, class_names, label_ids)
+        classes = read_classes(num_classes, class_names, label_ids)
+        self.class_names = classes.names
         self.iou_threshold = iou_threshold
         self._rules = InputRules(
-            len(self.class_names),
-            None if label_ids is None else tuple(int(value) for value in label_ids),
+            len(classes.names),
+            classes.label_ids,
             box_format,
             inverted_boxes=False,
             masks=True,

@@ -65,8 +65,7 @@ class LogAverageMissRate(RecordMetric[MissRateResult]):
         label_id: int = 0,
         box_format: str = "xyxy",
     ) -> None:
-        if not isinstance(protocol, MissRateProtocol):
-            protocol = load_protocol(protocol, MissRateProtocol)
+        protocol = load_protocol(protocol, MissRateProtocol)
         self.protocol = protocol
         super().__init__(
             [protocol],

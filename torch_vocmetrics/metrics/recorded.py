@@ -34,6 +34,7 @@ from ..tables.records import OPTIONAL, TENSORS, GrowingRecords, Ids, MatchRecord
 from ..tables.repeats import repeats
 from ..transfer import to_device
 from .base import Metric, R_co
+from .classes import ClassNames, read_classes
 
 CHUNK_ROWS = 2**16
 CHUNK_PAIRS = 2**22
@@ -54,7 +55,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         protocols: Sequence[RecordProtocol],
         *,
         num_classes: int | None,
-        class_names: Sequence[str] | None,
+        class_names: ClassNames | None,
         label_ids: Sequence[int] | None,
         box_format: str,
     ) -> None:
@@ -63,10 +64,11 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
                 f"must be one of {', '.join(BOX_FORMATS)}", where="box_format", got=repr(box_format)
             )
         self.protocols: tuple[Any, ...] = tuple(protocols)
-        self.class_names = class_names_of(num_classes, class_names, label_ids)
+        classes = read_classes(num_classes, class_names, label_ids)
+        self.class_names = classes.names
         self._rules = InputRules(
-            len(self.class_names),
-            None if label_ids is None else tuple(int(value) for value in label_ids),
+            len(classes.names),
+            classes.label_ids,
             box_format,
             all(protocol.inverted_boxes == "accept" for protocol in self.protocols),
             any(isinstance(protocol, MissRateProtocol) for protocol in self.protocols),
@@ -282,30 +284,3 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
 
     def _all_protocols(self) -> tuple[Any, ...]:
         return self.protocols
-
-
-def class_names_of(
-    num_classes: int | None, class_names: Sequence[str] | None, label_ids: Sequence[int] | None
-) -> tuple[str, ...]:
-    """Names of the classes, from whatever says how many there are.
-
-    Raises:
-        InputError: if nothing does, two arguments disagree, or two label ids are equal.
-    """
-    if isinstance(class_names, str):
-        raise InputError("must be a list of names", where="class_names", got=repr(class_names))
-    sizes = {
-        "num_classes": num_classes,
-        "class_names": None if class_names is None else len(class_names),
-        "label_ids": None if label_ids is None else len(label_ids),
-    }
-    given = {name: size for name, size in sizes.items() if size is not None}
-    if len(set(given.values())) != 1 or min(given.values()) < 1:
-        found = ", ".join(f"{name} of {size}" for name, size in given.items()) or "neither"
-        raise InputError(
-            "num_classes, class_names and label_ids must agree on at least one class", got=found
-        )
-    if label_ids is not None and len(set(label_ids)) != len(label_ids):
-        raise InputError("must be distinct", where="label_ids", got=list(label_ids))
-    names = map(str, range(next(iter(given.values())))) if class_names is None else class_names
-    return tuple(names)

@@ -18,6 +18,7 @@ from ..summaries.pixels import segmentation_result
 from ..tables.pixels import PixelCounts
 from ..tables.records import Ids
 from .base import Metric
+from .classes import ClassNames, read_classes
 
 CHUNK_CELLS = 2**22
 """Dense counts become sparse when so many cells are open: 32 MiB."""
@@ -32,13 +33,14 @@ class MeanIoU(Metric[SegmentationResult]):
     Args:
         protocol: ``"voc2012"``, ``"voc2012_present_classes"``, ``"cityscapes"``, the path of a
             protocol file, or a :class:`SegmentationProtocol`.
-        num_classes, class_names: how many classes there are, background included, or their names.
+        num_classes, class_names: how many classes there are, background included, or their names: a
+            list in class order, or a dict {label id: name}.
         label_ids: the label of each class in label maps; default 0 .. K-1. Channels of logits are
             in class order.
 
     Raises:
         ProtocolError: if the protocol is unknown (with the near names) or faulty.
-        InputError: if the classes do not agree.
+        InputError: if the classes are missing, disagree, or occur twice.
 
     Source: the protocol's file names the official code behind each rule.
 
@@ -56,11 +58,10 @@ class MeanIoU(Metric[SegmentationResult]):
         protocol: str | Path | SegmentationProtocol,
         *,
         num_classes: int | None = None,
-        class_names: Sequence[str] | None = None,
+        class_names: ClassNames | None = None,
         label_ids: Sequence[int] | None = None,
     ) -> None:
-        if not isinstance(protocol, SegmentationProtocol):
-            protocol = load_protocol(protocol, SegmentationProtocol)
+        protocol = load_protocol(protocol, SegmentationProtocol)
         self.protocol = protocol
         self.class_names, self.label_ids, self._categories = _classes(
             protocol, num_classes, class_names, label_ids
@@ -237,30 +238,16 @@ def _image_ids(
 def _classes(
     protocol: SegmentationProtocol,
     num_classes: int | None,
-    class_names: Sequence[str] | None,
+    class_names: ClassNames | None,
     label_ids: Sequence[int] | None,
 ) -> tuple[tuple[str, ...], tuple[int, ...], tuple[str, ...]]:
     """Names, labels and categories: those of the protocol's data set unless something is given."""
-    if isinstance(class_names, str):
-        raise InputError("must be a list of names", where="class_names", got=repr(class_names))
-    sizes = {
-        "num_classes": num_classes,
-        "class_names": None if class_names is None else len(class_names),
-        "label_ids": None if label_ids is None else len(label_ids),
-    }
-    given = {name: size for name, size in sizes.items() if size is not None}
     dataset = load_dataset(protocol.dataset)
-    K = next(iter(given.values()), len(dataset.class_names))
-    if K < 1 or set(given.values()) - {K}:
-        found = ", ".join(f"{name} of {size}" for name, size in given.items())
-        raise InputError(
-            "num_classes, class_names and label_ids must agree on at least one class", got=found
-        )
-    if not given or (len(dataset.class_names) == K and class_names is None):
-        labels = dataset.label_ids if label_ids is None else tuple(map(int, label_ids))
-        return dataset.class_names, labels, dataset.category_names
-    names = tuple(map(str, range(K)) if class_names is None else class_names)
-    known = names == dataset.class_names
-    default = dataset.label_ids if known else tuple(range(K))
-    labels = default if label_ids is None else tuple(map(int, label_ids))
-    return names, labels, dataset.category_names if known else ()
+    if num_classes is None and class_names is None and label_ids is None:
+        return dataset.class_names, dataset.label_ids, dataset.category_names
+    names, labels = read_classes(num_classes, class_names, label_ids)
+    if class_names is None and len(names) == len(dataset.class_names):
+        names = dataset.class_names
+    if names == dataset.class_names:
+        return names, labels or dataset.label_ids, dataset.category_names
+    return names, labels or tuple(range(len(names))), ()

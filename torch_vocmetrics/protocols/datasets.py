@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import tomllib
+from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import ProtocolError
@@ -27,8 +29,22 @@ class Dataset(NamedTuple):
     void_label: int | None = None
 
 
+@functools.cache
+def _shipped() -> dict[str, Path]:
+    """The name of every shipped data set and the file that holds it."""
+    return {
+        name: path
+        for path in sorted((config_root() / "datasets").glob("*.toml"))
+        for name in tomllib.loads(path.read_text(encoding="utf-8"))["names"]
+    }
+
+
 def load_dataset(name: str) -> Dataset:
-    """Class names and label ids of ``"voc2007"``, ``"coco2017"`` or another shipped data set.
+    """Class names and label ids of ``"voc2012"``, ``"coco2017"`` or another shipped data set.
+
+    Args:
+        name: ``"voc2007"`` is VOC's twenty object classes, as every year since has them;
+            ``"voc2012_action"`` and ``"voc_segmentation"`` are the classes of other tasks.
 
     Raises:
         ProtocolError: if the data set is unknown.
@@ -37,10 +53,10 @@ def load_dataset(name: str) -> Dataset:
         >>> load_dataset("coco2017").class_names[0], load_dataset("coco2017").label_ids[-1]
         ('person', 90)
     """
-    path = config_root() / "datasets" / f"{name}.toml"
-    if not path.is_file():
-        known = sorted(entry.stem for entry in path.parent.glob("*.toml"))
-        raise ProtocolError(f"unknown data set {name!r}", remedy=f"known: {', '.join(known)}")
+    path = _shipped().get(name) if isinstance(name, str) else None
+    if path is None:
+        known = ", ".join(sorted(_shipped()))
+        raise ProtocolError(f"unknown data set {name!r}", remedy=f"known: {known}")
     content = tomllib.loads(path.read_text(encoding="utf-8"))
     return Dataset(
         tuple(content["class_names"]),

@@ -166,8 +166,24 @@ def _shipped() -> dict[str, Path]:
     return found
 
 
-def protocol_names(task: str) -> list[str]:
-    """Names of the shipped protocols of a task, sorted."""
+def protocol_names(task: str | None = None) -> list[str]:
+    """Names of the shipped protocols of a task, sorted; of all tasks, as ``task/name``, without it.
+
+    Raises:
+        ProtocolError: if there is no such task.
+
+    Example:
+        >>> protocol_names("action")
+        ['voc2010', 'voc2011', 'voc2012']
+        >>> protocol_names()[0]
+        'action/voc2010'
+    """
+    if task is None:
+        return sorted(_shipped())
+    if task not in TASKS:
+        raise ProtocolError(
+            f"unknown task {task!r}", remedy=f"the tasks are {', '.join(sorted(TASKS))}"
+        )
     return sorted(key.split("/")[1] for key in _shipped() if key.startswith(f"{task}/"))
 
 
@@ -200,36 +216,63 @@ def protocol_title(protocol: Protocol) -> str:
     return name if known else f"{name} (own rules)"
 
 
-@overload
-def load_protocol(name: str | Path) -> Any: ...
+def _full_name(name: str, kind: type[Protocol] | None) -> str:
+    """``task/name``; without a task that of ``kind``, else detection, else the only one."""
+    if "/" in name:
+        return name
+    if kind is not None:
+        return f"{kind.task}/{name}"
+    tasks = [task for task in TASKS if f"{task}/{name}" in _shipped()]
+    if len(tasks) > 1 and DetectionProtocol.task not in tasks:
+        raise ProtocolError(
+            f"several tasks have a protocol {name!r}",
+            remedy=f"write {' or '.join(f'{task}/{name}' for task in tasks)}",
+        )
+    return f"{[*tasks, DetectionProtocol.task][0]}/{name}"
 
 
 @overload
-def load_protocol(name: str | Path, kind: type[P]) -> P: ...
+def load_protocol(name: str | Path | Protocol) -> Any: ...
 
 
-def load_protocol(name: str | Path, kind: type[Protocol] | None = None) -> Any:
+@overload
+def load_protocol(name: str | Path | Protocol, kind: type[P]) -> P: ...
+
+
+def load_protocol(name: str | Path | Protocol, kind: type[Protocol] | None = None) -> Any:
     """Load ``"detection/voc2007"``, or the protocol in a TOML file of your own.
 
     Args:
         name: task and name of a shipped protocol, or a path that ends in ``.toml``; of a file with
-            several names the first is taken.
-        kind: the kind of protocol that is wanted; its task may then be left out of the name.
+            several names the first is taken. Without a task, that of ``kind`` is meant, else
+            detection where it has such a protocol, else the only task that has. A protocol is
+            returned as it is.
+        kind: the kind of protocol that is wanted.
 
     Raises:
         ProtocolError: for an unknown name (with the near ones), a faulty file (all mistakes), or a
             protocol of another task.
 
     Example:
-        >>> load_protocol("detection/voc2010").interpolation
+        >>> load_protocol("voc2010").interpolation
         'all_points'
+        >>> load_protocol("segmentation/voc2010").mean_over
+        'all_classes'
     """
-    if isinstance(name, Path) or name.endswith(".toml"):
+    if isinstance(name, Protocol):
+        protocol = name
+    elif not isinstance(name, str | Path):
+        raise ProtocolError(
+            "must be the name of a protocol, the path of a .toml file, or a protocol",
+            where="protocol",
+            got=repr(name),
+            remedy=f"the names are {', '.join(protocol_names(kind and kind.task))}",
+        )
+    elif isinstance(name, Path) or name.endswith(".toml"):
         own = ProtocolFile.read(Path(name))
         protocol = own.protocol(own.names[0])
     else:
-        full = name if "/" in name or kind is None else f"{kind.task}/{name}"
-        protocol = _shipped_protocol(full)
+        protocol = _shipped_protocol(_full_name(name, kind))
     if kind is not None and not isinstance(protocol, kind):
         raise ProtocolError(
             f"a protocol of the task {kind.task} is needed", got=f"{protocol.task}/{protocol.name}"

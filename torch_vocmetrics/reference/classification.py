@@ -49,8 +49,7 @@ def evaluate_classification(
         >>> evaluate_classification("voc2012", [[0.9], [0.1]], [[1], [-1]]).headline
         1.0
     """
-    if not isinstance(protocol, ClassificationProtocol):
-        protocol = load_protocol(protocol, ClassificationProtocol)
+    protocol = load_protocol(protocol, ClassificationProtocol)
     table = read_table(scores, targets, image_ids)
     count = np.shape(plain(scores))[1] if np.ndim(plain(scores)) == 2 else 0
     names = tuple(map(str, range(count)) if class_names is None else class_names)

@@ -68,8 +68,7 @@ def evaluate(
         ...          [{"boxes": boxes, "labels": [0]}], num_classes=1).headline
         1.0
     """
-    if not isinstance(protocol, DetectionProtocol):
-        protocol = load_protocol(protocol, DetectionProtocol)
+    protocol = load_protocol(protocol, DetectionProtocol)
     names, ids = read_classes(num_classes, class_names, label_ids)
     images = read_images(protocol, detections, ground_truths, ids, box_format)
     # matched[k][a][i]: class, area range, image; the order in which pycocotools keeps evalImgs.

@@ -72,8 +72,7 @@ def evaluate_layout(
     Source:
         VOCcode/VOCevallayout.m (2007, 2008), VOCcode/VOCevallayout_pr.m (2010-2012).
     """
-    if not isinstance(protocol, LayoutProtocol):
-        protocol = load_protocol(protocol, LayoutProtocol)
+    protocol = load_protocol(protocol, LayoutProtocol)
     if len(layouts) != len(persons):
         raise InputError(
             "as many images are needed on both sides", got=(len(layouts), len(persons))

@@ -62,8 +62,7 @@ def evaluate(
         toolbox bbGt.m evalRes and compRoc, acfTest.m; Caltech dbEval.m; CityPersons
         eval_MR_multisetup.py; CrowdDet lib/evaluate.
     """
-    if not isinstance(protocol, MissRateProtocol):
-        protocol = load_protocol(protocol, MissRateProtocol)
+    protocol = load_protocol(protocol, MissRateProtocol)
     _, ids = read_classes(num_classes, class_names, label_ids or [0])
     pictures = read_pictures(protocol, detections, ground_truths, ids, box_format)
     return result_of(pictures, protocol)

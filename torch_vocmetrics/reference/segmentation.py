@@ -49,8 +49,7 @@ def evaluate_segmentation(
         >>> evaluate_segmentation("voc2012", [[[0, 1]]], [[[0, 1]]], num_classes=2).headline
         1.0
     """
-    if not isinstance(protocol, SegmentationProtocol):
-        protocol = load_protocol(protocol, SegmentationProtocol)
+    protocol = load_protocol(protocol, SegmentationProtocol)
     names, labels, categories = classes_of(protocol, num_classes, class_names, label_ids)
     if len(predictions) != len(targets):
         raise InputError("as many images are needed on both sides", where="evaluate_segmentation")
