@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -14,32 +12,13 @@ from torch import Tensor
 
 from ..errors import InputError, VocMetricsWarning
 from ..protocols import FLAGS
-from ..ragged import Detections, GroundTruths
+from ..ragged import OPTIONAL_COLUMNS, Detections, GroundTruths
 from ..tables.records import Ids
 from ..transfer import from_host
 from .faults import UNKNOWN_LABEL, Suspect, explain, first_fault, on_host, suspect
+from .keys import DETECTION, PREDICTION, TARGET, check_images, check_keys, keys_of
 from .masks import read_masks, with_boxes
-from .packing import FLAG, FLOATING, INTEGERS, ImageList, PackedRows, Rows, Side
-
-NEAR_MISSES = {
-    "boxes": ("bbox", "bboxes", "box", "pred_boxes", "gt_boxes", "box_xyxy", "xyxy"),
-    "scores": ("score", "confidence", "confidences", "conf"),
-    "labels": ("label", "category_id", "category_ids", "class_ids", "classes", "class_id"),
-    "difficult": ("difficulties", "is_difficult", "difficults"),
-    "iscrowd": ("is_crowd", "crowd", "iscrowds", "crowds"),
-    "ignore": ("ignored", "is_ignored", "ignores"),
-    "area": ("areas",),
-    "visible_boxes": ("vbox", "vboxes", "bbox_vis", "visible_box"),
-    "visibility": ("vis_ratio", "visibilities"),
-    "occlusion": ("occ", "occlusions"),
-    "image_id": ("img_id", "image_ids", "imageid"),
-    "image_size": ("img_size", "image_sizes"),
-    "order": ("orders",),
-}
-NEAR_NAMES = frozenset(chain.from_iterable(NEAR_MISSES.values()))
-PREDICTION_KEYS = ("boxes", "scores", "labels", "order")
-TARGET_KEYS = ("boxes", "labels", *FLAGS, "area", "image_id", "image_size")
-PEDESTRIAN_KEYS = ("visible_boxes", "visibility", "occlusion")
+from .packing import ImageList, PackedRows, Rows, Side
 
 
 class InputRules(NamedTuple):
@@ -50,7 +29,7 @@ class InputRules(NamedTuple):
         label_ids: K values that stand for the classes in ``labels``; None for 0 .. K-1.
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``.
         inverted_boxes: whether boxes of negative width or height are taken.
-        pedestrians: whether targets may say what is visible of an object.
+        task: of the protocols, which says the keys that are read.
         boxes, masks: whether a protocol needs them.
     """
 
@@ -58,14 +37,9 @@ class InputRules(NamedTuple):
     label_ids: tuple[int, ...] | None
     box_format: str
     inverted_boxes: bool
-    pedestrians: bool = False
+    task: str = DETECTION
     boxes: bool = True
     masks: bool = False
-
-    @property
-    def target_keys(self) -> tuple[str, ...]:
-        """Keys that targets may have."""
-        return TARGET_KEYS + PEDESTRIAN_KEYS if self.pedestrians else TARGET_KEYS
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,10 +97,9 @@ def pack(
         InputError: naming image, key and remedy.
     """
     if not rules.boxes:
-        near = NEAR_MISSES["boxes"]
-        predictions, targets = with_boxes(predictions, near), with_boxes(targets, near)
-    found = _side(predictions, PREDICTION_KEYS, PREDICTION_KEYS[:3], "prediction", rules.box_format)
-    true = _side(targets, rules.target_keys, TARGET_KEYS[:2], "target", rules.box_format)
+        predictions, targets = with_boxes(predictions), with_boxes(targets)
+    found = _side(predictions, PREDICTION, rules)
+    true = _side(targets, TARGET, rules)
     if len(found.counts) != len(true.counts):
         raise InputError(
             "predictions and targets must have one entry per image each",
@@ -217,59 +190,20 @@ def read_image_sizes(batches: Sequence[Batch]) -> Tensor:
     return sizes
 
 
-def _side(
-    images: Sequence[Rows] | Rows,
-    known: tuple[str, ...],
-    required: tuple[str, ...],
-    name: str,
-    box_format: str,
-) -> Side:
+def _side(images: Sequence[Rows] | Rows, name: str, rules: InputRules) -> Side:
     """Predictions or targets, in whichever form they came."""
+    keys = keys_of(rules.task, name)
     if isinstance(images, Mapping):
-        check_keys(images, known, required, f"{name}s")
-        return PackedRows(images, name, box_format)
+        check_keys(images, keys, f"{name}s")
+        return PackedRows(images, name, rules.box_format)
     if not isinstance(images, Sequence):
         raise InputError(
             "must be a list with one dict per image, or a dict of packed tensors",
             where=f"{name}s",
             got=type(images).__name__,
         )
-    if not _keys_are_sound(images, required):
-        for image, rows in enumerate(images):
-            if not isinstance(rows, Mapping):
-                raise InputError(
-                    "must be a dict", where=f"{name}s[{image}]", got=type(rows).__name__
-                )
-            check_keys(rows, known, required, f"{name} {image}")
-    return ImageList(images, name, box_format)
-
-
-def _keys_are_sound(images: Sequence[Rows], required: tuple[str, ...]) -> bool:
-    """Whether it is plain that :func:`check_keys` finds nothing; most images have the same keys."""
-    if not all(issubclass(kind, Mapping) for kind in set(map(type, images))):
-        return False
-    return all(
-        NEAR_NAMES.isdisjoint(keys) and set(required).issubset(keys)
-        for keys in set(map(tuple, images))
-    )
-
-
-def check_keys(rows: Rows, known: tuple[str, ...], required: tuple[str, ...], where: str) -> None:
-    """Required keys must be there, and no known key may hide under a near name."""
-    for key in known:
-        if key in rows:
-            continue
-        near = [name for name in NEAR_MISSES.get(key, ()) if name in rows]
-        if not near and key in required:
-            strange = [str(name) for name in rows if name not in known]
-            near = difflib.get_close_matches(key, strange, n=1, cutoff=0.6)
-        if near:
-            raise InputError(
-                f"key {near[0]!r} is not known", where=where, remedy=f"name it {key!r}"
-            )
-        if key in required:
-            found = ", ".join(map(str, rows)) or "no keys"
-            raise InputError(f"key {key!r} is missing", where=where, got=found)
+    check_images(images, keys, name)
+    return ImageList(images, name, rules.box_format)
 
 
 def _pack_detections(side: Side, rules: InputRules) -> Detections:
@@ -279,43 +213,30 @@ def _pack_detections(side: Side, rules: InputRules) -> Detections:
             raise InputError(
                 "key 'order' is given for some images only", remedy="give it in all or in none"
             )
-        order = side.column("order", INTEGERS, missing=0)
+        order = side.column("order")
     return Detections(
         side.counts,
         side.boxes,
-        side.column("scores", FLOATING),
-        _class_index(side.column("labels", INTEGERS), rules),
+        side.column("scores"),
+        _class_index(side.column("labels"), rules),
         order,
         side.box_format,
     )
 
 
 def _pack_ground_truths(side: Side, rules: InputRules) -> GroundTruths:
-    labels = _class_index(side.column("labels", INTEGERS), rules)
+    read = {name for name in keys_of(rules.task, TARGET).names if name in side}
+    labels = _class_index(side.column("labels"), rules)
     flags = torch.zeros_like(labels, dtype=torch.uint8)
     for bit, key in enumerate(FLAGS):
-        if key in side:
-            flags.add_(side.column(key, FLAG, missing=0), alpha=1 << bit)
-    if "area" in side:
-        area = side.column("area", FLOATING, missing=torch.nan).double()
+        if key in read:
+            flags.add_(side.column(key), alpha=1 << bit)
+    if "area" in read:
+        area = side.column("area").double()
     else:
         area = torch.full_like(labels, torch.nan, dtype=torch.float64)
-    more: dict[str, Any] = _pedestrian_columns(side) if rules.pedestrians else {}
+    more: dict[str, Any] = {name: side.column(name) for name in OPTIONAL_COLUMNS if name in read}
     return GroundTruths(side.counts, side.boxes, labels, flags, area, side.box_format, **more)
-
-
-def _pedestrian_columns(side: Side) -> dict[str, Tensor]:
-    """What targets say of the visible part of objects."""
-    columns = {}
-    if "visible_boxes" in side:
-        columns["visible_boxes"] = side.column(
-            "visible_boxes", FLOATING, missing=torch.nan, shape=(4,)
-        )
-    if "visibility" in side:
-        columns["visibility"] = side.column("visibility", FLOATING, missing=torch.nan)
-    if "occlusion" in side:
-        columns["occlusion"] = side.column("occlusion", INTEGERS, missing=0)
-    return columns
 
 
 def _class_index(labels: Tensor, rules: InputRules) -> Tensor:

@@ -14,10 +14,9 @@ from ..protocols import LayoutProtocol
 from ..ragged import Detections, GroundTruths, image_of_row
 from ..transfer import from_host, to_device
 from .faults import UNKNOWN_LABEL, explain, first_fault
-from .images import check_keys, image_ids_of, work_device
-from .packing import FLAG, FLOATING, INTEGERS, ImageList, PackedRows, Rows, Side
-
-PART_KEYS = ("part_boxes", "part_labels", "part_counts")
+from .images import image_ids_of, work_device
+from .keys import LAYOUT, PREDICTION, TARGET, check_images, check_keys, keys_of
+from .packing import ImageList, PackedRows, Rows, Side
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,8 +119,8 @@ def pack_layouts(
         InputError: naming image, key and remedy.
     """
     place = "boxes" if protocol.persons == "detected" else "object_index"
-    found = _read(layouts, "layout", (place, "scores", *PART_KEYS), ("order",))
-    true = _read(persons, "person", (place, *PART_KEYS), ("difficult", "image_id"))
+    found = _read(layouts, "layout", PREDICTION, place)
+    true = _read(persons, "person", TARGET, place)
     if len(found[0].counts) != len(true[0].counts):
         raise InputError(
             "layouts and persons must have one entry per image each",
@@ -133,12 +132,11 @@ def pack_layouts(
     return LayoutBatch(estimates.to(work), people.to(work), image_ids_of(true[0]))
 
 
-def _read(
-    images: Sequence[Rows] | Rows, name: str, required: tuple[str, ...], maybe: tuple[str, ...]
-) -> tuple[Side, Side]:
-    """Rows and parts of one side, in whichever form they came."""
+def _read(images: Sequence[Rows] | Rows, name: str, side: str, place: str) -> tuple[Side, Side]:
+    """Rows and parts of one side, in whichever form they came; ``place`` names an object."""
+    keys = keys_of(LAYOUT, side, without="object_index" if place == "boxes" else "boxes")
     if isinstance(images, Mapping):
-        check_keys(images, (*required, *maybe), required, f"{name}s")
+        check_keys(images, keys, f"{name}s")
         whole = {"boxes": images["part_boxes"], "labels": images["part_labels"]}
         whole["counts"] = [len(whole["labels"])]
         rows = PackedRows(_with_boxes(images), name, "xyxy")
@@ -149,10 +147,7 @@ def _read(
             where=f"{name}s",
             got=type(images).__name__,
         )
-    for image, entry in enumerate(images):
-        if not isinstance(entry, Mapping):
-            raise InputError("must be a dict", where=f"{name}s[{image}]", got=type(entry).__name__)
-        check_keys(entry, (*required, *maybe), required, f"{name} {image}")
+    check_images(images, keys, name)
     parts = [{"boxes": one["part_boxes"], "labels": one["part_labels"]} for one in images]
     return (
         ImageList([_with_boxes(one) for one in images], name, "xyxy"),
@@ -177,8 +172,8 @@ def _rows(side: Side, parts: Side, place: str, num_parts: int, scores: str | Non
             raise InputError(
                 "key 'order' is given for some images only", remedy="give it in all or in none"
             )
-        order = side.column("order", INTEGERS, missing=0)
-    labels = parts.column("labels", INTEGERS)
+        order = side.column("order")
+    labels = parts.column("labels")
     known = (labels >= 0) & (labels < num_parts)
     difficult = "difficult" in side and scores is None
     return LayoutRows(
@@ -187,12 +182,12 @@ def _rows(side: Side, parts: Side, place: str, num_parts: int, scores: str | Non
         box_format=side.box_format,
         part_format=parts.box_format,
         boxes=side.boxes,
-        object_index=none if place == "boxes" else side.column(place, INTEGERS),
+        object_index=none if place == "boxes" else side.column(place),
         scores=torch.zeros_like(none, dtype=torch.float32)
         if scores is None
-        else side.column(scores, FLOATING),
-        difficult=side.column("difficult", FLAG, missing=0) if difficult else none.to(torch.uint8),
-        part_counts=side.column("part_counts", INTEGERS),
+        else side.column(scores),
+        difficult=side.column("difficult") if difficult else none.to(torch.uint8),
+        part_counts=side.column("part_counts"),
         part_boxes=parts.boxes,
         part_labels=torch.where(known, labels, labels + UNKNOWN_LABEL),
         order=order,

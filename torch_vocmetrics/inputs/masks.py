@@ -13,20 +13,23 @@ from ..image_masks import BitMasks, ImageMasks, RleMasks
 from ..ops import rle
 from ..ops.masks import above_half, pack_masks
 from ..transfer import to_device
-from .packing import Rows, tensor_of
+from .keys import KEYS
+from .numbers import tensor_of
+from .packing import Rows
 
 Masks = tuple[ImageMasks, ...]
 
 
-def with_boxes(images: Any, near_misses: Sequence[str]) -> Any:
+def with_boxes(images: Any) -> Any:
     """Images in which those without ``boxes`` have empty ones at the origin, one a label."""
     if not isinstance(images, Sequence):
         return images
-    return [_with_boxes(rows, near_misses) for rows in images]
+    return [_with_boxes(rows) for rows in images]
 
 
-def _with_boxes(rows: Any, near_misses: Sequence[str]) -> Any:
-    hidden = isinstance(rows, Mapping) and any(key in rows for key in ("boxes", *near_misses))
+def _with_boxes(rows: Any) -> Any:
+    names = ("boxes", *KEYS["boxes"].near)
+    hidden = isinstance(rows, Mapping) and any(name in rows for name in names)
     if hidden or not isinstance(rows, Mapping) or "labels" not in rows:
         return rows
     labels = tensor_of(rows["labels"], lambda: "key 'labels'")
@@ -93,7 +96,7 @@ def _read(rows: Rows, count: int, size: tuple[int, int] | None, where: str) -> I
     value = rows.get("masks")
     if value is None:
         if count:
-            near = next((k for k in NEAR_MISSES if k in rows), None)
+            near = next((name for name in KEYS["masks"].near if name in rows), None)
             raise InputError(
                 "key 'masks' is missing" if near is None else f"key {near!r} is not known",
                 where=where,
@@ -125,9 +128,6 @@ def _read(rows: Rows, count: int, size: tuple[int, int] | None, where: str) -> I
         )
     masks = masks.detach()
     return BitMasks(found, above_half(masks[:, 0]) if probabilities else pack_masks(masks))
-
-
-NEAR_MISSES = ("mask", "segmentation", "segmentations", "segm", "rle", "rles", "pred_masks")
 
 
 def _of_segmentations(

@@ -1,15 +1,15 @@
 """One tensor out of the tensors of many images: shapes, number types, box formats.
 
-float32 and float64 stay, half types widen to float32, integers to float64, all exactly. A column
-stays on the device on which its images are; :mod:`transfer` moves whole columns afterwards.
+Which numbers a column has, and what stands for a missing one, :mod:`keys` says. A column stays on
+the device on which its images are; :mod:`transfer` moves whole columns afterwards.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,44 +18,10 @@ from torch import Tensor
 from ..errors import InputError
 from ..ragged import BOX_FORMATS
 from ..transfer import to_device
+from .keys import KEYS
+from .numbers import EXACT_UP_TO, FLOATING, Kind, converted, tensor_of
 
 Rows = Mapping[str, Any]
-
-EXACT_UP_TO = {torch.float16: 2048, torch.bfloat16: 256}
-"""Whole pixels are exact in half types up to here."""
-
-
-class Kind(NamedTuple):
-    """A kind of number: how to convert a tensor (None: impossible), and words for the error."""
-
-    convert: Callable[[Tensor], Tensor | None]
-    dtype: torch.dtype
-    expected: str
-    remedy: str
-
-
-def _to_floating(values: Tensor) -> Tensor | None:
-    if values.dtype in (torch.float32, torch.float64):
-        return values
-    if values.dtype in EXACT_UP_TO:
-        return values.to(torch.float32)
-    return None if values.dtype == torch.bool or values.is_complex() else values.to(torch.float64)
-
-
-def _to_integers(values: Tensor) -> Tensor | None:
-    fractional = values.is_floating_point() or values.is_complex() or values.dtype == torch.bool
-    return None if fractional else values.to(torch.int64)
-
-
-def _to_flag(values: Tensor) -> Tensor | None:
-    if values.is_complex():
-        return None
-    return (values if values.dtype == torch.bool else values != 0).to(torch.uint8)
-
-
-FLOATING = Kind(_to_floating, torch.float32, "must be real numbers", "convert with .float()")
-INTEGERS = Kind(_to_integers, torch.int64, "must be integers", "convert with .long()")
-FLAG = Kind(_to_flag, torch.uint8, "must be bool, or 0 and 1", "convert with .bool()")
 
 
 class Side(Protocol):
@@ -76,10 +42,8 @@ class Side(Protocol):
     def __contains__(self, key: str) -> bool:
         """Whether any image has the key."""
 
-    def column(
-        self, key: str, kind: Kind, *, missing: float | None = None, shape: tuple[int, ...] = ()
-    ) -> Tensor:
-        """Values of ``shape`` per row, [N, ...]; rows of images without the key get ``missing``."""
+    def column(self, key: str) -> Tensor:
+        """Values of a key, [N, ...]; rows of images without it get what stands for missing."""
 
     def complete(self, key: str) -> bool:
         """Whether every image with rows has the key."""
@@ -110,14 +74,13 @@ class ImageList(Side):
         else:
             self.coarse = _coarse([boxes])
         self.counts = _lengths(parts, (4,))
-        self.boxes = _converted(boxes, FLOATING, self._whole("boxes"))
+        self.boxes = converted(boxes, FLOATING, self._whole("boxes"))
 
     def __contains__(self, key: str) -> bool:
         return key in self._keys
 
-    def column(
-        self, key: str, kind: Kind, *, missing: float | None = None, shape: tuple[int, ...] = ()
-    ) -> Tensor:
+    def column(self, key: str) -> Tensor:
+        kind, shape, missing = row_key(key)
         parts: list[Any] = [rows.get(key) for rows in self._images]
         values = None
         if _plain(parts) and _lengths(parts, shape) == self.counts:
@@ -126,7 +89,7 @@ class ImageList(Side):
             sizes = [(count, *shape) for count in self.counts]
             parts = [self._rows(image, key, missing, size) for image, size in enumerate(sizes)]
             values = self._cat(key, parts, kind).reshape(-1, *shape)
-        return _converted(values, kind, self._whole(key))
+        return converted(values, kind, self._whole(key))
 
     def _rows(self, image: int, key: str, missing: float | None, size: tuple[int, ...]) -> Tensor:
         """The values of one image, whatever form they have."""
@@ -174,7 +137,7 @@ class ImageList(Side):
             home = parts[0].device if parts else torch.device("cpu")
             return torch.zeros(0, dtype=kind.dtype, device=home)
         if len({part.dtype for part in filled}) > 1:
-            filled = [_converted(part, kind, self._whole(key)) for part in filled]
+            filled = [converted(part, kind, self._whole(key)) for part in filled]
         return torch.cat(_on_one_device(filled))
 
     def _whole(self, key: str) -> str:
@@ -206,14 +169,13 @@ class PackedRows(Side):
         self._shape = boxes.shape[:-1]
         self.coarse = _coarse([boxes])
         # Copies, as torch.cat makes them of lists: a model may overwrite its outputs.
-        self.boxes = _converted(boxes.reshape(-1, 4).clone(), FLOATING, self._where("boxes"))
+        self.boxes = converted(boxes.reshape(-1, 4).clone(), FLOATING, self._where("boxes"))
 
     def __contains__(self, key: str) -> bool:
         return key in self._rows
 
-    def column(
-        self, key: str, kind: Kind, *, missing: float | None = None, shape: tuple[int, ...] = ()
-    ) -> Tensor:
+    def column(self, key: str) -> Tensor:
+        kind, shape, missing = row_key(key)
         if missing is not None and key not in self._rows:
             return torch.full((self.boxes.shape[0], *shape), missing, device=self.boxes.device)
         values = tensor_of(self._rows[key], lambda: self._where(key))
@@ -223,7 +185,7 @@ class PackedRows(Side):
                 where=self._where(key),
                 got=f"shape {tuple(values.shape)} beside boxes {tuple(self._shape)}",
             )
-        return _converted(values.reshape(-1, *shape).clone(), kind, self._where(key))
+        return converted(values.reshape(-1, *shape).clone(), kind, self._where(key))
 
     def complete(self, key: str) -> bool:
         return key in self._rows
@@ -272,17 +234,12 @@ class PackedRows(Side):
         return f"{self._name}s, key {key!r}"
 
 
-def tensor_of(value: object, where: Callable[[], str]) -> Tensor:
-    """A tensor out of a tensor, an array, numbers in lists, or whatever speaks DLPack."""
-    if isinstance(value, Tensor):
-        return value
-    try:
-        if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
-            return torch.utils.dlpack.from_dlpack(value)
-        # NumPy reads Python's floats as float64, torch.tensor would as float32.
-        return torch.tensor(np.asarray(value), device="cpu")
-    except (TypeError, ValueError, RuntimeError, BufferError) as error:
-        raise InputError(f"must be a tensor of numbers ({error})", where=where()) from None
+def row_key(name: str) -> tuple[Kind, tuple[int, ...], float | None]:
+    """Kind, shape and missing value of a key whose values are numbers."""
+    key = KEYS[name]
+    if key.kind is None:
+        raise KeyError(name)
+    return key.kind, key.shape, key.missing
 
 
 def as_plain(boxes: Tensor) -> Tensor:
@@ -352,10 +309,3 @@ def _on_one_device(parts: list[Tensor]) -> list[Tensor]:
     hosted = [i for i, part in enumerate(parts) if part.device.type == "cpu"]
     moved = dict(zip(hosted, to_device([parts[i] for i in hosted], target), strict=True))
     return [moved.get(i, part).to(target, non_blocking=True) for i, part in enumerate(parts)]
-
-
-def _converted(values: Tensor, kind: Kind, where: str) -> Tensor:
-    numbers = kind.convert(values) if values.numel() else values.to(kind.dtype)
-    if numbers is None:
-        raise InputError(kind.expected, where=where, got=values.dtype, remedy=kind.remedy)
-    return numbers

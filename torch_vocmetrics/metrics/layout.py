@@ -78,8 +78,9 @@ class LayoutAP(RecordMetric[LayoutResult]):
                 [P, 4], ``part_labels`` [P] (places in the protocol's ``parts``), ``part_counts``
                 [N]: how many parts each layout has; and maybe ``order`` [N] int64, the place in
                 the results file.
-            persons: per image a dict of ``boxes`` [M, 4] or ``object_index`` [M], ``part_boxes``,
-                ``part_labels``, ``part_counts``, and maybe ``difficult`` [M] and ``image_id``.
+            persons: per image a dict of ``boxes`` [M, 4] or ``object_index`` [M], ``part_boxes``
+                [P, 4], ``part_labels`` [P], ``part_counts`` [M], and maybe ``difficult`` [M] and
+                ``image_id`` (int or str).
 
         Either may be one dict of packed tensors instead: rows and parts of all images, and
         ``counts`` [B] on the host: how many rows each image has.

@@ -71,7 +71,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
             classes.label_ids,
             box_format,
             all(protocol.inverted_boxes == "accept" for protocol in self.protocols),
-            any(isinstance(protocol, MissRateProtocol) for protocol in self.protocols),
+            next((protocol.task for protocol in self.protocols), "detection"),
             not all(isinstance(p, DetectionProtocol) and not p.uses_boxes for p in self.protocols),
             any(isinstance(p, DetectionProtocol) and p.uses_masks for p in self.protocols),
         )

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError, StateError
-from ..inputs.packing import FLOATING, INTEGERS, tensor_of
+from ..inputs.numbers import FLOATING, INTEGERS, tensor_of
 from ..ops.ordering import descending_key
 from ..transfer import to_device
 from .repeats import repeats, unequal_truth, warn_of_repeats
