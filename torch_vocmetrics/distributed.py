@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -27,7 +27,7 @@ from .errors import InputError, StateError, VocMetricsError
 from .states.plain import from_bytes, kind_of_ids, num_images, to_bytes
 
 HEADER_BYTES = 2048
-HEADER_SCHEMA = 1
+HEADER_SCHEMA = 2
 SHOWN = 100
 """Names longer than this are cut short in a sentence; their hash is compared."""
 
@@ -56,6 +56,13 @@ def own_rank() -> int:
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
+def check_destination(dst: object, ranks: Sequence[int]) -> None:
+    """Raise InputError unless ``dst`` is None or among the ranks of a group."""
+    if dst is not None and dst not in ranks:
+        remedy = f"give {_ranks(ranks)}"
+        raise InputError("must be a rank of the group", where="dst", got=repr(dst), remedy=remedy)
+
+
 def sync(
     state: Mapping[str, Any] | Exception,
     identity: Mapping[str, Any],
@@ -68,8 +75,8 @@ def sync(
     Args:
         state: nested dicts and lists of numbers, text and tensors, with ``image_ids`` and
             ``num_images``; it is left as it was. Or the error that reading it raised.
-        identity: ``schema``, ``metric``, ``protocols``, ``fingerprints``, ``class_names``; they
-            must be the same on all ranks.
+        identity: ``schema``, ``metric``, ``protocols``, ``fingerprints``, ``class_names``,
+            ``label_ids``; they must be the same on all ranks.
         group: the process group; None for the default one.
         dst: a rank that the caller is going to single out; it must be in the group.
 
@@ -81,9 +88,11 @@ def sync(
         StateError: if the ranks hold states of different kinds, a rank failed otherwise, or a rank
             did not take part. Unless a rank is lost, the sentence is the same on all of them.
     """
-    names = [_global_rank(group, place) for place in range(dist.get_world_size(group))]
-    if dst is not None and dst not in names:
-        state = InputError("must be a rank of the group", where="dst", got=dst)
+    names = [_global_rank(group, index) for index in range(dist.get_world_size(group))]
+    try:
+        check_destination(dst, names)
+    except InputError as error:
+        state = error
     run, header = _payload(state, identity)
     headers = [_read_header(row) for row in _all_gather(_header_bytes(header), group)]
     failed = _failure(headers, names) or _difference(headers, names)
@@ -125,6 +134,7 @@ def _shown_identity(identity: Mapping[str, Any]) -> dict[str, Any]:
     """What is compared as hashes, and what a sentence says of it."""
     names = [str(name) for name in identity["class_names"]]
     prints = [str(one) for one in identity["fingerprints"]]
+    labels = [str(label) for label in identity["label_ids"]]
     protocols = [
         f"{name} ({one[:8]})" for name, one in zip(identity["protocols"], prints, strict=True)
     ]
@@ -133,6 +143,7 @@ def _shown_identity(identity: Mapping[str, Any]) -> dict[str, Any]:
         "metric": identity["metric"],
         "protocols": [_digest(prints), ", ".join(protocols)[:SHOWN]],
         "classes": [_digest(names), f"{len(names)}: {', '.join(names)}"[:SHOWN]],
+        "labels": [_digest(labels), f"{len(labels)}: {', '.join(labels)}"[:SHOWN]],
     }
 
 
@@ -196,6 +207,7 @@ def _difference(headers: list[dict[str, Any]], names: list[int]) -> StateError |
         ("metric", "metrics", "compute the metrics in the same order on every rank", str),
         ("protocols", "protocols", remedy, lambda value: str(value[1])),
         ("classes", "classes", remedy, lambda value: str(value[1])),
+        ("labels", "label ids", remedy, lambda value: str(value[1])),
         ("ids", "kinds of image ids", "give image_id on every rank or on none, of one kind", str),
     ]
     for key, what, fix, shown in checks:

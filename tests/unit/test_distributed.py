@@ -19,6 +19,7 @@ IDENTITY = {
     "protocols": ["voc2007"],
     "fingerprints": ["0123456789abcdef"],
     "class_names": [f"class {number}" for number in range(1000)],
+    "label_ids": list(range(1000)),
 }
 STATE = {"image_ids": [1, 2], "num_images": 2, "score": torch.ones(5)}
 
@@ -92,6 +93,7 @@ def test_states_of_all_ranks(others: list[Any]) -> None:
         ({"metric": "MeanIoU"}, "different metrics, got DetectionAP on rank 0; MeanIoU on rank 1"),
         ({"protocols": ["y", "voc2012"]}, "got voc2007 .01234567. on rank 0; voc2012 on rank 1"),
         ({"classes": ["y", "2: a, b"]}, "different classes, got 1000: class 0.*; 2: a, b on rank"),
+        ({"labels": ["y", "2: 1, 2"]}, "different label ids, got 1000: 0, 1.*; 2: 1, 2 on rank 1"),
         ({"ids": "none"}, "different kinds of image ids, got int on rank 0; none on rank 1"),
     ],
 )

@@ -9,7 +9,7 @@ import torch
 from mask_problems import mask_problem, of_form
 from pycocotools import mask as api
 
-from torch_vocmetrics import InputError
+from torch_vocmetrics import InputError, StateError
 from torch_vocmetrics.metrics.mask_quality import MaskQuality
 
 
@@ -72,7 +72,14 @@ def test_nothing_and_other_classes() -> None:
     result = quality.compute()
     assert math.isnan(result.to_dict()["mask_IoU"])
     assert result.num_detections.tolist() == [0, 0]
-    with pytest.raises(InputError):
-        quality.merge(MaskQuality(class_names=["a", "c"]))
+    for other in (
+        MaskQuality(class_names=["a", "c"]),
+        MaskQuality(class_names=["a", "b"], label_ids=[2, 1]),
+        MaskQuality(class_names=["a", "b"], iou_threshold=0.6),
+    ):
+        with pytest.raises(StateError, match="merge: must be of the same"):
+            quality.merge(other)
+    with pytest.raises(InputError, match="must be MaskQuality objects, got int"):
+        quality.merge(5)  # type: ignore[arg-type]
     with pytest.raises(InputError):
         quality.update([{"boxes": torch.zeros(1, 4), "labels": [0], "scores": [1.0]}], [{}])

@@ -15,6 +15,7 @@ import torch
 
 from torch_vocmetrics import (
     DetectionAP,
+    InputError,
     Metric,
     StateError,
     VocMetricsWarning,
@@ -309,7 +310,9 @@ def test_one_rank_alone_needs_no_collective(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda group=None: 1)
     monkeypatch.setattr(base, "sync", lambda *_, **__: pytest.fail("a collective"))
     assert bits(metric) == wanted
-    assert metric.compute(dst=1) is None
+    assert metric.compute(dst=0)["voc2007"].num_images == 3
+    with pytest.raises(InputError, match="dst: must be a rank of the group, got 1; give rank 0"):
+        metric.compute(dst=1)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda group=None: 2)
     assert metric.compute(sync=False)["voc2007"].num_images == 3
     monkeypatch.setattr(torch.distributed, "get_rank", lambda group=None: -1)

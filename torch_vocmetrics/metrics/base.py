@@ -13,14 +13,14 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import torch
 from torch import Tensor
 
-from ..distributed import Group, num_ranks, own_rank, sync
+from ..distributed import SHOWN, Group, check_destination, num_ranks, own_rank, sync
 from ..errors import InputError, StateError, VocMetricsWarning
 from ..host_work import host_work
 from ..protocols import Protocol, protocol_title
 from ..states.files import protocols_of, read_state, write_state
 from ..states.plain import num_images, order_of_arrival
 
-STATE_SCHEMA = 3
+STATE_SCHEMA = 4
 
 
 R_co = TypeVar("R_co", covariant=True)
@@ -35,6 +35,7 @@ class Metric(ABC, Generic[R_co]):
     """
 
     class_names: tuple[str, ...]
+    label_ids: tuple[int, ...]
     _kinds: ClassVar[dict[str, type[Metric[Any]]]] = {}
     _device: torch.device | None
     _updated: bool
@@ -84,10 +85,14 @@ class Metric(ABC, Generic[R_co]):
         The images of ``others`` come after one's own. They keep their state.
 
         Raises:
-            StateError: if protocols or classes differ, or only some have image ids.
-            InputError: if values on a device broke the rules; until ``reset``.
+            StateError: if protocols, classes or label ids differ, or only some have image ids.
+            InputError: if an argument is no metric; if values on a device broke the rules, until
+                ``reset``.
         """
         for other in others:
+            if not isinstance(other, Metric):
+                got = type(other).__name__
+                raise InputError("must be metrics", where="merge", got=got)
             refuse_other_rules(self._identity(), other._identity(), "merge")
         device = next((one._device for one in (self, *others) if one._device), None)
         seen = [self._state(), *(other._state() for other in others if other._updated)]
@@ -194,7 +199,7 @@ class Metric(ABC, Generic[R_co]):
                 got=states[0].get("metric"),
             )
         protocols = protocols_of(states[0], saved[0], str(paths[0]))
-        metric = kind._of(protocols, states[0]["class_names"])
+        metric = kind._of(protocols, states[0]["class_names"], states[0]["label_ids"])
         parts = []
         for path, state in zip(paths, states, strict=True):
             with _named(path):
@@ -205,7 +210,9 @@ class Metric(ABC, Generic[R_co]):
 
     @classmethod
     @abstractmethod
-    def _of(cls, protocols: Sequence[Any], class_names: Sequence[str]) -> Self:
+    def _of(
+        cls, protocols: Sequence[Any], class_names: Sequence[str], label_ids: Sequence[int]
+    ) -> Self:
         """A metric with these rules."""
 
     @abstractmethod
@@ -257,6 +264,7 @@ class Metric(ABC, Generic[R_co]):
             "protocols": [protocol.name for protocol in protocols],
             "fingerprints": [protocol.fingerprint for protocol in protocols],
             "class_names": list(self.class_names),
+            "label_ids": list(self.label_ids),
         }
 
     # What all metrics share ----------------------------------------------------------------------
@@ -270,6 +278,8 @@ class Metric(ABC, Generic[R_co]):
         """Body of every ``compute``."""
         with host_work():
             ranks = num_ranks(group) if together else 1
+            if together and ranks == 1:  # several ranks check it together, in sync
+                check_destination(dst, [own_rank()])
             metric = self if ranks == 1 else self._synced(group, dst)
             if not metric._updated:
                 warnings.warn(
@@ -337,13 +347,27 @@ def refuse_other_rules(mine: Mapping[str, Any], other: object, where: str) -> No
     Raises:
         StateError: naming the first difference and ``where`` it was met.
     """
-    for key in ("schema", "metric", "fingerprints", "class_names"):
-        if not isinstance(other, dict) or other.get(key) != mine[key]:
+    if not isinstance(other, dict):
+        raise StateError("must be a state_dict", where=where, got=type(other).__name__)
+    if other.get("schema") != mine["schema"]:
+        raise StateError(
+            f"the state has another schema than {mine['schema']}",
+            where=where,
+            got=repr(other.get("schema")),
+            remedy="use the torch_vocmetrics that made it, or evaluate again",
+        )
+    for key in ("metric", "fingerprints", "class_names", "label_ids"):
+        if other.get(key) != mine[key]:
             shown = "protocols" if key == "fingerprints" else key
-            found = other.get(shown) if isinstance(other, dict) else type(other).__name__
             raise StateError(
-                f"the states are of different {shown}: {mine[shown]} here",
+                f"the states are of different {shown}: {_short(mine[shown])} here",
                 where=where,
-                got=found,
-                remedy="give both metrics the same protocol and classes",
+                got=_short(other.get(shown)),
+                remedy="give both metrics the same protocol, classes and label ids",
             )
+
+
+def _short(value: object) -> str:
+    """A value as it is shown in a sentence: long ones are cut short."""
+    text = str(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."

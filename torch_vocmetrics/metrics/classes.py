@@ -25,6 +25,11 @@ class Classes(NamedTuple):
     names: tuple[str, ...]
     label_ids: tuple[int, ...] | None
 
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """The label ids, also where no argument says them."""
+        return self.label_ids or tuple(range(len(self.names)))
+
 
 def read_classes(
     num_classes: int | None, class_names: ClassNames | None, label_ids: Iterable[int] | None
@@ -83,9 +88,12 @@ def _integer(value: object, where: str) -> int:
     try:
         if isinstance(value, bool):
             raise TypeError
-        return operator.index(value)  # type: ignore[arg-type]
+        integer = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         raise InputError("must be integers", where=where, got=repr(value)) from None
+    if not -(2**63) <= integer < 2**63:
+        raise InputError("must be integers of 64 bits", where=where, got=integer)
+    return integer
 
 
 def _names_and_ids(

@@ -57,7 +57,8 @@ class ClassificationAP(Metric[ClassificationResult]):
     ) -> None:
         protocol = load_protocol(protocol, ClassificationProtocol)
         self.protocol = protocol
-        self.class_names = read_classes(num_classes, class_names, None).names
+        classes = read_classes(num_classes, class_names, None)
+        self.class_names, self.label_ids = classes.names, classes.labels
         self._clear()
 
     def _clear(self) -> None:
@@ -143,7 +144,12 @@ class ClassificationAP(Metric[ClassificationResult]):
         self._parts = [self._table().rows(order)]
 
     @classmethod
-    def _of(cls, protocols: Sequence[Any], class_names: Sequence[str]) -> Self:
+    def _of(
+        cls,
+        protocols: Sequence[Any],
+        class_names: Sequence[str],
+        label_ids: Sequence[int],  # noqa: ARG003
+    ) -> Self:
         return cls(protocols[0], class_names=class_names)
 
     def _all_protocols(self) -> list[ClassificationProtocol]:

@@ -113,6 +113,8 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
         return cast(R_co, results[self.protocols[0].name] if self._single else results)
 
     @classmethod
-    def _of(cls, protocols: Sequence[Any], class_names: Sequence[str]) -> Self:
+    def _of(
+        cls, protocols: Sequence[Any], class_names: Sequence[str], label_ids: Sequence[int]
+    ) -> Self:
         one_or_all: Any = protocols[0] if len(protocols) == 1 else list(protocols)
-        return cls(one_or_all, class_names=class_names)
+        return cls(one_or_all, class_names=class_names, label_ids=label_ids)

@@ -118,7 +118,12 @@ class LayoutAP(RecordMetric[LayoutResult]):
         return layout_result(self.protocol, ranking)
 
     @classmethod
-    def _of(cls, protocols: Sequence[Any], class_names: Sequence[str]) -> Self:  # noqa: ARG003
+    def _of(
+        cls,
+        protocols: Sequence[Any],
+        class_names: Sequence[str],  # noqa: ARG003
+        label_ids: Sequence[int],  # noqa: ARG003
+    ) -> Self:
         return cls(protocols[0])
 
     def __repr__(self) -> str:

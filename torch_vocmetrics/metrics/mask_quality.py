@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, StateError
 from ..host_work import host_work
 from ..inputs.images import InputRules, fault_on_host, pack, suspects_on_device
 from ..inputs.packing import Rows
@@ -81,7 +81,7 @@ class MaskQuality:
         iou_threshold: float = 0.5,
     ) -> None:
         classes = read_classes(num_classes, class_names, label_ids)
-        self.class_names = classes.names
+        self.class_names, self.label_ids = classes.names, classes.labels
         self.iou_threshold = iou_threshold
         self._rules = InputRules(
             len(classes.names),
@@ -132,11 +132,22 @@ class MaskQuality:
         )
 
     def merge(self, *others: Self) -> Self:
-        """Add what others of the same classes and threshold have seen; they keep their own."""
+        """Add the images of others of the same classes and threshold; they keep their own.
+
+        Raises:
+            InputError: if an argument is no ``MaskQuality``.
+            StateError: if classes, label ids or threshold differ.
+        """
         for other in others:
-            mine = (self.class_names, self.iou_threshold)
-            if mine != (other.class_names, other.iou_threshold):
-                raise InputError("classes and threshold must be the same", where="merge")
+            if not isinstance(other, MaskQuality):
+                got = type(other).__name__
+                raise InputError("must be MaskQuality objects", where="merge", got=got)
+            for name in ("class_names", "label_ids", "iou_threshold"):
+                mine, its = getattr(self, name), getattr(other, name)
+                if mine != its:
+                    raise StateError(
+                        f"must be of the same {name} as {mine}", where="merge", got=its
+                    )
         for other in others:
             self._parts = [*self._parts, *other._parts]
         return self

@@ -99,8 +99,10 @@ class LogAverageMissRate(RecordMetric[MissRateResult]):
         return miss_rate_result(self.protocol, MatchRecords.cat(distinct[0]))
 
     @classmethod
-    def _of(cls, protocols: Sequence[Any], class_names: Sequence[str]) -> Self:
-        return cls(protocols[0], class_name=class_names[0])
+    def _of(
+        cls, protocols: Sequence[Any], class_names: Sequence[str], label_ids: Sequence[int]
+    ) -> Self:
+        return cls(protocols[0], class_name=class_names[0], label_id=label_ids[0])
 
     def _match_chunk(
         self,

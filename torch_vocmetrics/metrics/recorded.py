@@ -65,10 +65,10 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
             )
         self.protocols: tuple[Any, ...] = tuple(protocols)
         classes = read_classes(num_classes, class_names, label_ids)
-        self.class_names = classes.names
+        self.class_names, self.label_ids = classes.names, classes.labels
         self._rules = InputRules(
             len(classes.names),
-            classes.label_ids,
+            None if classes.labels == tuple(range(len(classes.names))) else classes.labels,
             box_format,
             all(protocol.inverted_boxes == "accept" for protocol in self.protocols),
             next((protocol.task for protocol in self.protocols), "detection"),

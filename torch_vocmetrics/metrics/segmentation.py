@@ -200,8 +200,10 @@ class MeanIoU(Metric[SegmentationResult]):
         self._parts = [self._counts().in_order(order)]
 
     @classmethod
-    def _of(cls, protocols: Sequence[Any], class_names: Sequence[str]) -> Self:
-        return cls(protocols[0], class_names=class_names)
+    def _of(
+        cls, protocols: Sequence[Any], class_names: Sequence[str], label_ids: Sequence[int]
+    ) -> Self:
+        return cls(protocols[0], class_names=class_names, label_ids=label_ids)
 
     def _all_protocols(self) -> list[SegmentationProtocol]:
         return [self.protocol]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,11 +76,19 @@ def read_classes(
             where="evaluate",
             got=counts or "none of them",
         )
-    ids = range(counts[0]) if label_ids is None else [int(value) for value in label_ids]
+    ids = range(counts[0]) if label_ids is None else [whole_label(value) for value in label_ids]
     if len(set(ids)) != len(ids):
         raise InputError("two classes have the same label", where="label_ids", got=list(ids))
     names = map(str, range(counts[0])) if class_names is None else class_names
     return tuple(names), {label: k for k, label in enumerate(ids)}
+
+
+def whole_label(label: object) -> int:
+    """A label as an int; 1.2 is none."""
+    try:
+        return index(label)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError("must be integers", where="label_ids", got=repr(label)) from None
 
 
 def check_images(

@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..protocols import SegmentationProtocol, load_dataset, load_protocol
 from ..results import SegmentationResult, as_tensor
 from .arithmetic import float64, mean_in_sequence, quotient
+from .reading import whole_label
 
 VOID = "void"
 
@@ -81,12 +82,12 @@ def classes_of(
         raise InputError("num_classes, class_names and label_ids must agree", got=sorted(counts))
     K = counts.pop() if counts else len(dataset.class_names)
     if class_names is None and len(dataset.class_names) == K:
-        labels = dataset.label_ids if label_ids is None else tuple(label_ids)
+        labels = dataset.label_ids if label_ids is None else tuple(map(whole_label, label_ids))
         return dataset.class_names, labels, dataset.category_names
     names = tuple(str(k) for k in range(K)) if class_names is None else tuple(class_names)
     known = names == dataset.class_names
     default = dataset.label_ids if known else tuple(range(K))
-    labels = default if label_ids is None else tuple(label_ids)
+    labels = default if label_ids is None else tuple(map(whole_label, label_ids))
     return names, labels, dataset.category_names if known else ()
 
 
