@@ -3,6 +3,20 @@
 from __future__ import annotations
 
 
+def printable(text: str) -> str:
+    r"""Text in which no letter can steer a terminal or break a line.
+
+    Control characters, line ends, marks of direction and lone surrogates are spelled as escapes,
+    as in ``\x1b``. Text from files passes through here before it is printed.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+
+
 class VocMetricsError(Exception):
     """Base of every error that this package raises on purpose.
 
@@ -18,7 +32,7 @@ class VocMetricsError(Exception):
         head = f"{where}: {what}" if where else what
         found = "" if got is None else f", got {got}"
         tail = f"; {remedy}" if remedy else ""
-        super().__init__(head + found + tail)
+        super().__init__(printable(head + found + tail))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.what, self.where, self.got, self.remedy)
@@ -48,3 +62,6 @@ class FileFormatError(VocMetricsError, ValueError):
 
 class VocMetricsWarning(UserWarning):
     """Something that a careful user wants to know and that stops nothing."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))

@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import json
 import math
-import os
 import sys
 import time
 import warnings
@@ -19,7 +18,7 @@ import torch
 from torch_vocmetrics import DetectionAP, __version__
 
 from .. import io
-from ..errors import FileFormatError, InputError, VocMetricsError, VocMetricsWarning
+from ..errors import FileFormatError, InputError, VocMetricsError, VocMetricsWarning, printable
 from ..protocols import (
     TASKS,
     DetectionProtocol,
@@ -31,7 +30,8 @@ from ..protocols import (
 )
 from ..results import DetectionResult
 from . import convert, merge, miss_rate, segmentation, statistics, tasks, view
-from .report import Inputs, as_json, check_json_folder, publish, report, table
+from .report import Inputs, as_json, check_json_file, publish, report, table
+from .streams import replace_closed_streams, say, show, write_error
 
 _CHUNK = 512  # images of one update: enough to be fast, few enough to show progress
 
@@ -47,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         detection/voc2007: PASCAL VOC 2007-2009 detection, 11-point average precision
         ...
     """
+    replace_closed_streams()
     try:
         args = _parser().parse_args(argv)
     except SystemExit as stop:  # argparse has said what is wrong, or printed its help
@@ -56,9 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         warnings.showwarning = _show_warning  # type: ignore[assignment]
         try:
             args.run(args)
-            sys.stdout.flush()
-        except BrokenPipeError:  # who read the table has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except BrokenPipeError:  # whoever reads the table has seen enough
+            return 0
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
             return _fail(f"{place}{error.strerror or error}")
@@ -66,18 +66,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _fail(f"the terminal cannot show all letters ({error.reason}); set PYTHONUTF8=1")
         except VocMetricsError as error:
             return _fail(str(error))
+        except MemoryError:
+            return _fail("the memory is not enough for these files")
         except KeyboardInterrupt:
             return 130
     return 0
 
 
 def _fail(sentence: str) -> int:
-    print(f"vocmetrics: error: {sentence}", file=sys.stderr)
+    say(f"vocmetrics: error: {sentence}")
     return 2
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:
-    print(f"vocmetrics: warning: {message}", file=sys.stderr)
+    say(f"vocmetrics: warning: {message}")
 
 
 # Arguments ----------------------------------------------------------------------------------------
@@ -136,7 +138,7 @@ def _add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     add("--device", default="cpu", help="where to evaluate: cpu or cuda [cpu]")
     add("--json", metavar="FILE", help="write all numbers there; - is stdout, without the table")
     add("--quiet", action="store_true", help="no table and no progress")
-    add("--max-file-size", type=int, metavar="MIB", help="read files up to this size")
+    add("--max-file-size", type=_mebibytes, metavar="MIB", help="read files up to this size")
     miss_rate.add_evaluate_arguments(parser)
     merge.add_save_argument(parser)
 
@@ -149,6 +151,13 @@ def _list_of(kind: Callable[[str], float]) -> Callable[[str], tuple[float, ...]]
             raise argparse.ArgumentTypeError(f"numbers with commas between, got {text!r}") from None
 
     return numbers
+
+
+def _mebibytes(text: str) -> int:
+    count = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"a whole number from 1 to 999999999, got {text[:40]!r}")
+    return count
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -190,8 +199,8 @@ def _device(name: str) -> torch.device:
 
 def _evaluate(args: argparse.Namespace) -> None:
     device = _device(args.device)
-    check_json_folder(args.json)
-    merge.check_state_folder(args)
+    check_json_file(args.json)
+    merge.check_state_file(args)
     named = load_protocol(_full_name(args.protocol))
     if named.task in tasks.EVALUATORS:
         tasks.EVALUATORS[named.task](args, named, device)
@@ -282,11 +291,11 @@ class _Progress:
             return
         self._next, self._shown = time.monotonic() + self._pause, True
         start, end = ("\r\033[K", "") if self._terminal else ("", "\n")
-        print(f"{start}{done} of {total} {what}", end=end, file=sys.stderr, flush=True)
+        write_error(f"{start}{done} of {total} {what}{end}")
 
     def close(self) -> None:
         if self._shown and self._terminal:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            write_error("\r\033[K")
 
 
 # vocmetrics protocols -----------------------------------------------------------------------------
@@ -299,7 +308,7 @@ def _protocols(args: argparse.Namespace) -> None:
         listed = [{"name": name, "title": title} for name, title in titles.items()]
         width = max(map(len, names))
         lines = [f"{name.ljust(width)}  {title}" for name, title in titles.items()]
-        print(json.dumps(listed, indent=2) if args.json else "\n".join(lines))
+        show(json.dumps(listed, indent=2) if args.json else "\n".join(lines))
         return
     name = _full_name(args.name)
     own = name.endswith(".toml")
@@ -313,11 +322,13 @@ def _protocols(args: argparse.Namespace) -> None:
             "rules": as_json(protocol.rules),
             "sources": content.sources,
         }
-        print(json.dumps(shown, indent=2, allow_nan=False))
+        show(json.dumps(shown, indent=2, allow_nan=False))
         return
-    print(f"{content.task}/{protocol.name}: {content.title}\nfingerprint {protocol.fingerprint}")
+    lines = [f"{content.task}/{protocol.name}: {content.title}"]
+    lines.append(f"fingerprint {protocol.fingerprint}")
     for rule, value in protocol.rules.items():
-        print(f"\n{rule} = {json.dumps(as_json(value))}\n    {content.sources[rule]}")
+        lines += ["", f"{rule} = {json.dumps(as_json(value))}", f"    {content.sources[rule]}"]
+    show("\n".join(map(printable, lines)))
 
 
 if __name__ == "__main__":

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from .. import io
 from ..errors import InputError
+from ..io.names import check_word, path_inside
 from ..protocols import load_dataset
+from .report import check_output_file, check_output_folder, write_json
+from .streams import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,26 +28,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Convert in the direction that the source says."""
     if args.source.is_dir():
+        check_output_file(args.target, "target")
         names = load_dataset("voc2007").class_names
         if args.classes:
             names = tuple(name.strip() for name in args.classes.split(","))
         count = voc_to_coco(args.source, args.image_set, args.target, names)
     elif args.source.suffix.lower() == ".json":
+        check_output_folder(args.target, "target")
         count = coco_to_voc(args.source, args.target, args.image_set)
     else:
         raise InputError("must be a folder or a .json file", where=str(args.source))
-    sys.stderr.write(f"{count} images written to {args.target}\n")
+    say(f"{count} images written to {args.target}")
 
 
 def voc_to_coco(folder: Path, image_set: str, target: Path, class_names: Sequence[str]) -> int:
     """Write the annotations of an image set as a COCO instances file; gives the images written."""
     image_ids = io.read_image_set(folder / "ImageSets" / "Main" / f"{image_set}.txt")
     read = [
-        (image_id, io.read_annotation(folder / "Annotations" / f"{image_id}.xml"))
+        (image_id, io.read_annotation(path_inside(folder / "Annotations", f"{image_id}.xml")))
         for image_id in image_ids
     ]
     content = io.coco_from_voc(read, class_names)
-    target.write_text(json.dumps(content), encoding="utf-8")
+    write_json(target, json.dumps(content))
     return len(read)
 
 
@@ -61,7 +65,11 @@ def coco_to_voc(source: Path, folder: Path, image_set: str) -> int:
         raise InputError("two images have the same file name", where=str(source))
     for part in ("Annotations", "ImageSets/Main"):
         (folder / part).mkdir(parents=True, exist_ok=True)
-    for image_id, annotation in annotations:
-        io.write_annotation(folder / "Annotations" / f"{image_id}.xml", annotation)
-    io.write_image_set(folder / "ImageSets" / "Main" / f"{image_set}.txt", ids)
+    # All names are checked before the first file is written.
+    listed = path_inside(folder / "ImageSets" / "Main", f"{image_set}.txt", to_write=True)
+    names = [f"{check_word(image_id, str(source))}.xml" for image_id in ids]
+    paths = [path_inside(folder / "Annotations", name, to_write=True) for name in names]
+    for path, (_, annotation) in zip(paths, annotations, strict=True):
+        io.write_annotation(path, annotation)
+    io.write_image_set(listed, ids)
     return len(ids)

@@ -14,9 +14,8 @@ from typing import Any
 
 from torch_vocmetrics import Metric
 
-from ..errors import InputError
 from ..protocols import protocol_title
-from .report import aligned, check_json_folder, defined, publish, shown
+from .report import aligned, check_json_file, check_output_file, defined, publish, shown
 
 
 def add_save_argument(parser: argparse.ArgumentParser) -> None:
@@ -29,10 +28,10 @@ def add_save_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_state_folder(args: argparse.Namespace) -> None:
-    """Raise InputError if the state could not be written for want of its folder."""
-    if args.save_state is not None and not args.save_state.absolute().parent.is_dir():
-        raise InputError("the folder does not exist", where=f"--save-state {args.save_state}")
+def check_state_file(args: argparse.Namespace) -> None:
+    """Raise InputError if ``--save-state`` names a file that cannot be written."""
+    if args.save_state is not None:
+        check_output_file(args.save_state, "--save-state")
 
 
 def keep_state(args: argparse.Namespace, metric: Metric[Any]) -> None:
@@ -53,8 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Merge, compute, and show."""
-    check_json_folder(args.json)
-    check_state_folder(args)
+    check_json_file(args.json)
+    check_state_file(args)
     metric: Metric[Any] = Metric.from_states(*args.states)
     result = metric.compute()
     keep_state(args, metric)

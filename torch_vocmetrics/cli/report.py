@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import InputError
+from ..errors import InputError, printable
 from ..io import DetectionFile, GroundTruthFile
 from ..protocols import protocol_title
 from ..results import DetectionResult
+from .streams import show
+
+_WIDEST = 80  # letters of a cell of a table
 
 
 class Inputs(NamedTuple):
@@ -97,11 +100,16 @@ def shown(value: float) -> str:
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Rows with the first column to the left and the others to the right."""
-    rows = [tuple(cell if cell.isprintable() else ascii(cell) for cell in row) for row in rows]
+    rows = [tuple(_cell(text) for text in row) for row in rows]
     first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
     return [
         "  ".join([row[0].ljust(first), *map(str.rjust, row[1:], others)]).rstrip() for row in rows
     ]
+
+
+def _cell(text: str) -> str:
+    """A text from a file as a cell: nothing that steers a terminal, and not of any width."""
+    return printable(text if len(text) <= _WIDEST else f"{text[:_WIDEST]}...")
 
 
 def as_json(value: Any) -> Any:
@@ -117,20 +125,62 @@ def publish(args: argparse.Namespace, content: dict[str, Any], text: str) -> Non
     """Write the numbers where ``--json`` says, and the table unless it is not wanted.
 
     Raises:
-        InputError: if the folder of the JSON file does not exist.
+        InputError: if the JSON file cannot be written there.
+        OSError: if the disk is full, or standard output fails.
     """
     if args.json is not None:
-        check_json_folder(args.json)
-        numbers = json.dumps(content, indent=2, allow_nan=False) + "\n"
+        check_json_file(args.json)
+        numbers = json.dumps(content, indent=2, allow_nan=False)
         if args.json == "-":
-            sys.stdout.write(numbers)
+            show(numbers)
         else:
-            Path(args.json).write_text(numbers, encoding="utf-8")
+            write_json(Path(args.json), numbers)
     if not args.quiet and args.json != "-":
-        sys.stdout.write(text + "\n")
+        show("\n".join(map(printable, text.split("\n"))))
 
 
-def check_json_folder(path: str | None) -> None:
-    """Raise InputError if a JSON file could not be written for want of its folder."""
-    if path not in (None, "-") and not Path(str(path)).absolute().parent.is_dir():
-        raise InputError("the folder does not exist", where=f"--json {path}")
+def write_json(path: Path, numbers: str) -> None:
+    """Write a JSON text and a line end.
+
+    Raises:
+        OSError: naming the file.
+    """
+    try:
+        path.write_text(numbers + "\n", encoding="utf-8")
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
+def check_json_file(path: str | None) -> None:
+    """Raise InputError if ``--json`` names a file that cannot be written."""
+    if path is not None and path != "-":
+        check_output_file(Path(path), "--json")
+
+
+def check_output_file(path: Path, option: str) -> None:
+    """Refuse a file that cannot be written, before the work of which it shall keep the result.
+
+    Raises:
+        InputError: if it is a folder, its folder does not exist, or its rights forbid writing.
+    """
+    where, folder = f"{option} {path}", path.absolute().parent
+    if path.is_dir():
+        raise InputError("is a folder", where=where, remedy="give the name of a file")
+    if not folder.is_dir():
+        raise InputError("the folder does not exist", where=where)
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise InputError("may not be written", where=where, remedy="give another file")
+
+
+def check_output_folder(path: Path, option: str) -> None:
+    """Refuse a folder that cannot be made, before the work of which it shall keep the result.
+
+    Raises:
+        InputError: if it, or the nearest folder above that exists, is none or may not be written.
+    """
+    nearest = next(place for place in (path, *path.absolute().parents) if place.exists())
+    if not nearest.is_dir():
+        raise InputError("is not a folder", where=f"{option} {path}", got=str(nearest))
+    if not os.access(nearest, os.W_OK):
+        raise InputError("may not be written", where=f"{option} {path}", remedy="give another")

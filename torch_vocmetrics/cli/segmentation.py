@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,14 @@ import torch
 from torch_vocmetrics import MeanIoU
 
 from .. import io
-from ..errors import InputError
+from ..errors import InputError, printable
+from ..io.names import path_inside
 from ..io.painting import PAINTINGS
 from ..protocols import SegmentationProtocol, load_dataset, protocol_title
 from ..results import SegmentationResult
 from .merge import keep_state
-from .report import aligned, defined, publish, shown
+from .report import aligned, check_output_folder, defined, publish, shown
+from .streams import show
 
 
 def evaluate_segmentation(
@@ -115,6 +116,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 def paint(args: argparse.Namespace) -> None:
     """Write the label images of a detector."""
+    check_output_folder(args.output, "--output")
     names = args.classes or load_dataset("voc2007").class_names
     sizes = _sizes(args.images)
     listed = args.images / "ImageSets" / "Segmentation" / f"{args.image_set}.txt"
@@ -136,10 +138,11 @@ def paint(args: argparse.Namespace) -> None:
         confidence=args.confidence,
     ):
         for folder, labels in zip(folders, (one.classes, one.instances), strict=True):
-            io.write_label_map(folder / f"{one.image_id}.png", labels)
+            path = path_inside(folder, f"{one.image_id}.png", to_write=True)
+            io.write_label_map(path, labels)
         count += 1
     if not args.quiet:
-        sys.stdout.write(f"{count} images painted into {args.output}\n")
+        show(printable(f"{count} images painted into {args.output}"))
 
 
 def _sizes(folder: Path) -> dict[str, tuple[int, int]]:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
 from .. import io
 from ..errors import InputError
+from ..io.files import read_text
+from ..io.names import path_inside
 from .report import aligned
+from .streams import show
 
 TASKS = ("Main", "Segmentation", "Layout")
 
@@ -55,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
             }
             for name, one in counts.items()
         }
-        sys.stdout.write(json.dumps(content, indent=2) + "\n")
+        show(json.dumps(content, indent=2))
         return
     classes = sorted({name for one in counts.values() for name in one.images})
     rows = [("class", *(f"{name} {what}" for name in names for what in ("images", "objects")))]
@@ -64,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
         rows.append((entry, *(str(cell) for pair in cells for cell in pair)))
     totals = ((one.num_images, one.objects.total()) for one in counts.values())
     rows.append(("total", *(str(cell) for pair in totals for cell in pair)))
-    sys.stdout.write("\n".join(aligned(rows)) + "\n")
+    show("\n".join(aligned(rows)))
 
 
 def count_set(folder: Path, task: str, name: str, read: dict[str, io.VocAnnotation]) -> SetCounts:
@@ -81,7 +83,9 @@ def count_set(folder: Path, task: str, name: str, read: dict[str, io.VocAnnotati
     objects: Counter[str] = Counter()
     for image_id in image_ids:
         if image_id not in read:
-            read[image_id] = io.read_annotation(folder / "Annotations" / f"{image_id}.xml")
+            read[image_id] = io.read_annotation(
+                path_inside(folder / "Annotations", f"{image_id}.xml")
+            )
         found = Counter(
             one.name
             for index, one in enumerate(read[image_id].objects, 1)
@@ -100,8 +104,7 @@ def _counts(one: io.VocObject, task: str, is_listed: bool) -> bool:
 
 def _has_pairs(path: Path) -> bool:
     """Whether a layout set lists images with object indices; 2007's list images alone."""
-    with path.open(encoding="utf-8") as lines:
-        first = lines.readline().split()
+    first = read_text(path).split("\n", maxsplit=1)[0].split()
     return len(first) == 2 and first[1].isdecimal()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,11 @@ from torch_vocmetrics import DetectionAP
 
 from .. import io
 from ..errors import InputError
+from ..io.names import path_inside
 from ..protocols import DetectionProtocol, load_dataset, load_protocol
 from ..results import VocDetectionResult
+from .report import check_output_folder
+from .streams import say
 
 FOLDERS = ("JPEGImages", "PNGImages")
 SUFFIXES = (".jpg", ".jpeg", ".png")
@@ -41,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Draw and write."""
+    check_output_folder(args.output, "--output")
     if args.true_positives and not args.detections:
         raise InputError("needs --detections", where="--true-positives")
     names = load_dataset("voc2007").class_names
@@ -71,8 +74,8 @@ def run(args: argparse.Namespace) -> None:
             words = [f"{names[label]} {score:.3g}" for label, score in scored]
             colors = [DETECTION] * len(words)
         drawn = draw(read_image(args.folder, str(image_id)), boxes, words, colors)
-        write_png(args.output / f"{image_id}.png", drawn)
-    sys.stderr.write(f"{len(chosen)} images written to {args.output}\n")
+        write_png(path_inside(args.output, f"{image_id}.png", to_write=True), drawn)
+    say(f"{len(chosen)} images written to {args.output}")
 
 
 def true_positives(
@@ -109,7 +112,7 @@ def read_image(folder: Path, image_id: str) -> Tensor:
     """
     for place in FOLDERS:
         for suffix in SUFFIXES:
-            path = folder / place / f"{image_id}{suffix}"
+            path = path_inside(folder / place, f"{image_id}{suffix}")
             if path.is_file():
                 try:
                     with Image.open(path) as image:

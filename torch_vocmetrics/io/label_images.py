@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..errors import FileFormatError, InputError
 from ..limits import MAX_PIXELS
+from .names import path_inside
 from .voc import read_image_set
 
 _INDEXED = {"P": np.uint8, "L": np.uint8, "1": np.uint8, "I": np.int32, "I;16": np.uint16}
@@ -147,7 +148,7 @@ def pair_label_images(
     if (truth / "ImageSets" / "Segmentation").is_dir():
         listed = truth / "ImageSets" / "Segmentation" / f"{image_set or 'val'}.txt"
         ids = read_image_set(listed)
-        paths = [truth / "SegmentationClass" / f"{image_id}.png" for image_id in ids]
+        paths = [path_inside(truth / "SegmentationClass", f"{image_id}.png") for image_id in ids]
     else:
         paths = sorted(truth.rglob(f"*{_TRUTH}.png")) or sorted(truth.glob("*.png"))
         ids = tuple(path.stem.removesuffix(_TRUTH) for path in paths)
@@ -165,7 +166,8 @@ def pair_label_images(
 def _prediction(
     image_id: str, folder: Path, known: list[Path], by_name: dict[str, Path], cityscapes: bool
 ) -> Path:
-    candidates = [folder / f"{image_id}.png"] if (folder / f"{image_id}.png").exists() else []
+    named = path_inside(folder, f"{image_id}.png")
+    candidates = [named] if named.exists() else []
     if not candidates and cityscapes:
         candidates = [path for path in known if path.name.startswith(image_id)]
     elif not candidates and image_id in by_name:

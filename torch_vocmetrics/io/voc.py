@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import FileFormatError
 from ..limits import MAX_TEXT_BYTES, MAX_XML_BYTES
 from .files import read_text
+from .names import path_inside
 from .tables import DetectionFile, GroundTruthFile, count_labels, split_by_image, with_images
 from .voc_annotations import VocAnnotation, VocObject, read_annotation
 from .voc_results import DetectionRows, find_results, read_results
@@ -92,7 +93,9 @@ def read_voc_ground_truths(
     rows: list[tuple[int, int, bool, tuple[float, float, float, float]]] = []
     sizes: list[tuple[int, int] | None] = []
     for index, image_id in enumerate(image_ids):
-        xml, text = (folder / "Annotations" / f"{image_id}.{form}" for form in ("xml", "txt"))
+        xml, text = (
+            path_inside(folder / "Annotations", f"{image_id}.{form}") for form in ("xml", "txt")
+        )
         chosen = text if text_form and text.exists() else xml
         annotation = read_annotation(chosen, max_bytes=max_bytes)
         sizes.append(annotation.image_size)

@@ -17,6 +17,7 @@ from torch import Tensor
 from ..errors import FileFormatError, VocMetricsWarning
 from ..limits import MAX_XML_BYTES
 from ..protocols import LayoutProtocol
+from .names import path_inside
 from .safe_xml import parse_xml
 from .voc import read_image_set
 from .voc_annotations import Box, VocObject, VocPart, parse_number, read_annotation, xml_box
@@ -167,7 +168,7 @@ def read_voc_layouts(
     )
     persons = []
     for image_id in image_ids:
-        path = folder / "Annotations" / f"{image_id}.xml"
+        path = path_inside(folder / "Annotations", f"{image_id}.xml")
         people = _people(path, wanted[image_id] if given else None)
         persons.append(_person_rows(path, people, protocol) | {"image_id": image_id})
     if unknown:

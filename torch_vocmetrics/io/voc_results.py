@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import FileFormatError
 from ..limits import MAX_TEXT_BYTES
 from .files import read_text
+from .names import path_inside
 from .tables import Floats, Integers
 from .voc_annotations import parse_number
 
@@ -49,7 +50,7 @@ def find_results(pattern: str, class_names: Sequence[str]) -> dict[str, Path]:
             where=pattern,
             remedy="write {class} where the class stands, as in comp4_det_test_{class}.txt",
         )
-    paths = {name: Path(pattern.replace("{class}", name)) for name in class_names}
+    paths = {name: Path(pattern.replace("{class}", _file_name(name))) for name in class_names}
     found = {name: path for name, path in paths.items() if path.exists()}
     if not found:
         raise FileFormatError(
@@ -58,6 +59,15 @@ def find_results(pattern: str, class_names: Sequence[str]) -> dict[str, Path]:
             remedy="check the folder and the place of {class}",
         )
     return found
+
+
+def _file_name(class_name: str) -> str:
+    """The name of a class, if it can be a part of a file name."""
+    if path_inside(".", class_name).name != class_name:
+        raise FileFormatError(
+            "the name of a class must not name a folder", where="class_names", got=repr(class_name)
+        )
+    return class_name
 
 
 def read_results(

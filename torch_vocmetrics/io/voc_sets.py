@@ -14,6 +14,7 @@ from torch import Tensor
 from ..errors import FileFormatError
 from ..limits import MAX_TEXT_BYTES
 from .files import read_text
+from .names import check_word, path_inside
 from .tables import Floats
 from .voc_annotations import parse_number
 
@@ -147,7 +148,7 @@ def read_voc_classification(
     ids: tuple[Key, ...] | None = None
     scores, targets = [], []
     for name, path in results.items():
-        listed = place / f"{name}_{image_set}.txt"
+        listed = path_inside(place, f"{name}_{image_set}.txt")
         labels = read_class_set(listed, objects=actions, max_bytes=max_bytes)
         if ids is not None and tuple(labels) != ids:
             raise FileFormatError(
@@ -167,7 +168,7 @@ def read_voc_classification(
 
 def write_image_set(path: str | Path, rows: Sequence[Key]) -> None:
     """Write image ids, or (image id, object index) pairs, one a line."""
-    _write(path, [[row] if isinstance(row, str) else [row[0], str(row[1])] for row in rows])
+    _write(path, [_words(key) for key in rows])
 
 
 def write_class_set(path: str | Path, labels: Mapping[Key, int]) -> None:
@@ -185,7 +186,7 @@ def _words(key: Key) -> list[str]:
 
 
 def _write(path: str | Path, rows: Sequence[Sequence[str]]) -> None:
-    text = "".join(" ".join(row) + "\n" for row in rows)
+    text = "".join(" ".join([check_word(row[0], str(path)), *row[1:]]) + "\n" for row in rows)
     Path(path).write_text(text, encoding="utf-8")
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from ..errors import FileFormatError
+from .names import check_word
 from .voc_annotations import CORNERS, Box, VocAnnotation, VocObject
+
+_TAG = re.compile(r"[^\W\d][\w.-]*")
+_UNQUOTABLE = re.compile(r'["\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]')
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def write_annotation(path: str | Path, annotation: VocAnnotation) -> None:
@@ -66,7 +72,19 @@ def _add_object(root: Element, one: VocObject) -> None:
 
 
 def add_text(node: Element, tag: str, text: str) -> None:
-    """Add a child element that holds a text."""
+    """Add a child element that holds a text.
+
+    Raises:
+        FileFormatError: if the tag is no name or the text has a letter that XML cannot hold.
+    """
+    letter = _NOT_XML.search(text)
+    if letter or not _TAG.fullmatch(tag):
+        raise FileFormatError(
+            "XML cannot hold this tag or text",
+            where=f"<{tag[:60]}>",
+            got=repr(letter[0] if letter else tag[:60]),
+            remedy="rename it",
+        )
     SubElement(node, tag).text = text
 
 
@@ -92,7 +110,13 @@ def shortest(value: float) -> str:
 def write_detections(path: str | Path, rows: Iterable[tuple[str, float, Sequence[float]]]) -> None:
     """Write ``comp3_det_<set>_<class>.txt``: image id, confidence and box of each detection."""
     lines = (
-        " ".join([image_id, repr(float(score)), *(shortest(float(value)) for value in box)])
+        " ".join(
+            [
+                check_word(image_id, str(path)),
+                repr(float(score)),
+                *(shortest(float(value)) for value in box),
+            ]
+        )
         for image_id, score, box in rows
     )
     Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -104,6 +128,12 @@ def _text_form(path: Path, annotation: VocAnnotation) -> str:
     if any(not one.name.islower() or one.parts or one.actions for one in annotation.objects):
         raise FileFormatError(
             "the text form of 2006 holds no parts, actions or class names with capitals",
+            where=str(path),
+            remedy="write XML",
+        )
+    if any(map(_UNQUOTABLE.search, (annotation.filename, annotation.database, *labels))):
+        raise FileFormatError(
+            "the text form of 2006 holds no names with quotes or control characters",
             where=str(path),
             remedy="write XML",
         )

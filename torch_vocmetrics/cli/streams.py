@@ -1,0 +1,57 @@
+"""Standard output and standard error of the command, which may be closed, full or not UTF-8."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from ..errors import printable
+
+
+class _Closed(io.TextIOBase):
+    """Stands for a standard output that the caller has closed: writing says so."""
+
+    def write(self, text: str) -> int:  # noqa: ARG002 - the form of every stream
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
+def replace_closed_streams() -> None:
+    """Give standard output and standard error a stream where the caller has closed them."""
+    if sys.stdout is None:
+        sys.stdout = _Closed()
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - to the end
+
+
+def show(text: str) -> None:
+    """Write a text and a line end to standard output.
+
+    Raises:
+        BrokenPipeError: if nobody reads any more.
+        OSError: if the text cannot be written, such as to a full disk.
+    """
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except OSError as error:
+        # Python writes what is left when it ends: that must not fail a second time.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        error.filename = "standard output"
+        raise
+
+
+def say(sentence: str) -> None:
+    """Write a line to standard error; text from files is escaped."""
+    write_error(printable(sentence) + "\n")
+
+
+def write_error(text: str) -> None:
+    """Write a text to standard error as it is; if that fails, there is nowhere to say so."""
+    with suppress(OSError, ValueError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
