@@ -19,7 +19,7 @@ from torch_vocmetrics.protocols import LayoutProtocol
 
 LAYOUTS, PERSONS_AN_IMAGE, LAYOUTS_A_PERSON = 100_000, 2, 5
 LIMIT_S, RUNS, SAMPLE_IMAGES = 2.0, 5, 60
-PROTOCOLS = ("voc2007", "voc2008", "voc2009_by_confidence", "voc2010")
+PROTOCOLS = ("voc2007", "voc2008", "voc2009", "voc2010")
 
 
 def workload(images: int, rules: LayoutProtocol) -> tuple[dict[str, Any], dict[str, Any]]:

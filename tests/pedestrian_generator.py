@@ -36,6 +36,8 @@ def random_protocol(seed: int) -> MissRateProtocol:
         "bounds": pick((), (5.0, 5.0, 635.0, 475.0)),
         "undetected_images": pick("count", "drop_objects"),
         "detection_filter": pick("before_matching", "after_matching", "none"),
+        "least_height": pick("quotient", "product"),
+        "ranked_boxes": pick("own", "permuted_twice"),
         "max_detections": pick((), (1,), (3,)),
         "comparison": pick(">=", ">"),
         "equal_overlaps": pick("first", "last"),

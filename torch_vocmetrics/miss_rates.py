@@ -17,7 +17,7 @@ from .curves import Floats
 from .ops.selection import rows_where
 from .protocols import MissRateProtocol
 from .ranking import Ranking
-from .results import reading_place
+from .results import reading_place, unread_miss_rate
 
 
 class FppiCurve(NamedTuple):
@@ -61,6 +61,8 @@ def fppi_curve(
 def miss_rates(curve: FppiCurve, references: tuple[float, ...], rule: str) -> Floats:
     """Miss rate ``1 - recall`` at references; 1 where nothing is found, NaN where it is undefined.
 
+    Where no detection counts, CrowdHuman's eval_MR has no point to read: NaN.
+
     Args:
         curve: of a subset.
         references: false positives per image.
@@ -72,8 +74,7 @@ def miss_rates(curve: FppiCurve, references: tuple[float, ...], rule: str) -> Fl
         if place is not None:
             values.append(1 - curve.recall[place])
         else:
-            undefined = curve.fppi.size and rule == "last_or_undefined"
-            values.append(math.nan if undefined else 1.0)
+            values.append(unread_miss_rate(curve.fppi, rule))
     return np.array(values, dtype=np.float64)
 
 
@@ -106,7 +107,7 @@ def trapezoids(curve: FppiCurve) -> float:
 
     Source: CrowdDet lib/evaluate, database.py eval_AP.
     """
-    steps = np.diff(curve.recall) * (curve.precision[1:] + curve.precision[:-1]) / 2
+    steps = np.diff(curve.recall) * ((curve.precision[:-1] + curve.precision[1:]) / 2)
     return running_sum(steps) if steps.size else 0.0
 
 

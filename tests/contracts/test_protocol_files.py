@@ -26,7 +26,7 @@ COUNTS = {
     "action": (1, 3),
     "classification": (5, 13),
     "detection": (10, 18),
-    "layout": (8, 13),
+    "layout": (10, 15),
     "miss_rate": (9, 9),
     "segmentation": (4, 8),
 }

@@ -83,8 +83,8 @@ def test_other_recall_levels(case: dict[str, Any], evaluate: Evaluate) -> None:
 def test_by_confidence(case: dict[str, Any], evaluate: Evaluate) -> None:
     """As the file order, once the file is sorted by confidence."""
     ordered = case | {"layouts": sorted(case["layouts"], key=lambda one: -one["confidence"])}
-    by_file = evaluate("voc2009", *layout_fixture(ordered, 2008))
-    by_confidence = evaluate("voc2009_by_confidence", *layout_fixture(case, 2008))
+    by_file = evaluate("voc2008", *layout_fixture(ordered, 2008))
+    by_confidence = evaluate("voc2009", *layout_fixture(case, 2008))
     assert same(by_confidence.average_precision, by_file.average_precision)
     assert same(by_confidence.curves[0].recall, by_file.curves[0].recall)
     assert same(by_confidence.curves[0].precision, by_file.curves[0].precision)

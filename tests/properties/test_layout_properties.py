@@ -148,7 +148,7 @@ def packed(images: list[Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_batches_forms_merges_and_copies_change_nothing(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    for name in ("voc2007", "voc2008", "voc2009_by_confidence", "voc2012"):
+    for name in ("voc2007", "voc2008", "voc2009", "voc2012"):
         rules = load_protocol(f"layout/{name}")
         layouts, persons = problem(seed, rules)
         wanted = LayoutAP(rules).update(layouts, persons).compute()
@@ -190,7 +190,7 @@ def test_the_first_copy_of_an_image_counts() -> None:
 @pytest.mark.parametrize(
     ("layout", "person", "words"),
     [
-        ({"scores": [float("nan")]}, {}, "layout 0 .*, row 0: the score is not finite"),
+        ({"scores": [float("nan")]}, {}, "layout 0 .*, row 0: the score is NaN"),
         ({"scores": [0.1, 0.2]}, {}, "layout 0, key 'scores': must have one entry per box"),
         ({"part_labels": [0, 3]}, {}, "parts of layout 0 .*, row 1: the label is unknown, got 3"),
         ({"part_counts": [3]}, {}, "layout 0: part_counts must be whole numbers .* add up"),
@@ -281,11 +281,11 @@ def test_what_waits_on_a_device_is_checked_and_matched_later(seed: int) -> None:
     for layout, person in zip(layouts, persons, strict=True):
         metric._pending.append(pack_layouts([layout], [person], rules, None))  # type: ignore[arg-type]
     assert not unequal(metric.compute(), wanted)
-    wrong = one_person(scores=[float("inf")])
+    wrong = one_person(scores=[float("nan")])
     person = one_person(image_id=5)
     metric._pending.append(pack_layouts([wrong], [person], rules, None))  # type: ignore[arg-type]
     for _ in range(2):
-        with pytest.raises(InputError, match=f"layout {len(layouts)} .*score is not finite"):
+        with pytest.raises(InputError, match=f"layout {len(layouts)} .*score is NaN"):
             metric.compute()
     metric.reset().update(layouts, persons)
     assert not unequal(metric.compute(), wanted)

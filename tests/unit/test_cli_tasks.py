@@ -115,7 +115,7 @@ def test_all_tasks_are_listed(capsys: Any) -> None:
     assert run("protocols") == 0
     listed = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
     assert {"detection/voc2007", "classification/voc2006", "action/voc2012"} < listed
-    assert "layout/voc2009_by_confidence" in listed
+    assert "layout/voc2009_file_order" in listed
 
 
 def colors_in(path: Path) -> set[tuple[int, ...]]:

@@ -15,7 +15,7 @@ from ..ragged import Detections, GroundTruths
 FAULTS = (
     "the box is not finite",
     "the box is inverted",
-    "the score is not finite",
+    "the score is NaN",
     "the label is unknown",
     "the area is negative or infinite",
 )
@@ -36,7 +36,7 @@ def first_fault(rows: Detections | GroundTruths, *, inverted_boxes: bool) -> Ten
     if boxes.shape[0] == 0 or (on_host(boxes) and _sound(rows, inverted_boxes)):
         return none
     fine = torch.zeros_like(labels, dtype=torch.bool)
-    bad_score = ~torch.isfinite(rows.scores) if isinstance(rows, Detections) else fine
+    bad_score = rows.scores.isnan() if isinstance(rows, Detections) else fine
     bad_area = fine
     if isinstance(rows, GroundTruths):  # NaN stands for the box's own area
         bad_area = (rows.area < 0) | torch.isinf(rows.area)
@@ -108,7 +108,7 @@ class Suspect(NamedTuple):
         got, remedy = (
             (details[1:5], "check the model's output"),
             (details[1:5], f"boxes must be {self.box_format}, the far corner not before the near"),
-            (number, "scores must be finite"),
+            (number, "scores must be numbers; infinite scores rank first or last"),
             (label, "labels are 0 .. num_classes - 1, or among label_ids where those are given"),
             (number, "give square pixels"),
         )[fault]

@@ -58,7 +58,8 @@ def squarify(boxes: Floats, how: int, ratio: float = 1.0) -> Floats:
 
     Args:
         boxes: [N, >= 4].
-        how: 0 grows them, 1 shrinks them, 2 keeps the width, 3 the height, 4 the area.
+        how: 0 grows them, 1 shrinks them, 2 keeps the width, 3 the height, 4 the area. A box that
+            has the ratio already keeps its height under 0 and 1.
         ratio: width over height.
 
     Raises:
@@ -69,8 +70,8 @@ def squarify(boxes: Floats, how: int, ratio: float = 1.0) -> Floats:
     if how == 4:
         return resize(boxes, 0, 0, ratio)
     boxes = np.array(boxes, np.float64)
-    wide = boxes[:, 2] > boxes[:, 3] * ratio
-    keeps_width = {0: wide, 1: ~wide, 2: np.ones_like(wide), 3: np.zeros_like(wide)}[how]
+    wide, narrow = boxes[:, 2] > boxes[:, 3] * ratio, boxes[:, 2] < boxes[:, 3] * ratio
+    keeps_width = {0: wide, 1: narrow, 2: np.ones_like(wide), 3: np.zeros_like(wide)}[how]
     boxes[keeps_width] = resize(boxes[keeps_width], 0, 1, ratio)
     boxes[~keeps_width] = resize(boxes[~keeps_width], 1, 0, ratio)
     return boxes
@@ -108,16 +109,22 @@ def scale_height(boxes: Tensor, factor: float, box_format: str = "xyxy") -> Tens
 
 
 def intersect(first: Floats, second: Floats) -> Floats:
-    """Intersections [N, 4], zeros where boxes do not meet; one box on a side goes with all."""
+    """Intersections [N, 4], zeros where boxes do not meet; one box on a side goes with all.
+
+    Boxes that touch give a box without width or height. Without boxes on either side N is 0.
+    """
     first, second = _paired(first, second)
     low = np.maximum(first[:, :2], second[:, :2])
     high = np.minimum(first[:, :2] + first[:, 2:4], second[:, :2] + second[:, 2:4])
     boxes = np.concatenate([low, high - low], axis=1)
-    return np.where((boxes[:, 2:] <= 0).any(axis=1, keepdims=True), 0.0, boxes)
+    return np.where((high < low).any(axis=1, keepdims=True), 0.0, boxes)
 
 
 def union(first: Floats, second: Floats) -> Floats:
-    """The smallest boxes [N, 4] that hold both; one box on a side goes with all."""
+    """The smallest boxes [N, 4] that hold both; one box on a side goes with all.
+
+    Without boxes on either side N is 0.
+    """
     first, second = _paired(first, second)
     low = np.minimum(first[:, :2], second[:, :2])
     high = np.maximum(first[:, :2] + first[:, 2:4], second[:, :2] + second[:, 2:4])
@@ -125,10 +132,10 @@ def union(first: Floats, second: Floats) -> Floats:
 
 
 def _paired(first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    count = max(len(first), len(second))
+    count = max(len(first), len(second)) if len(first) and len(second) else 0
     return (
-        np.broadcast_to(np.asarray(first, np.float64)[:, :4], (count, 4)),
-        np.broadcast_to(np.asarray(second, np.float64)[:, :4], (count, 4)),
+        np.broadcast_to(np.asarray(first, np.float64)[:count, :4], (count, 4)),
+        np.broadcast_to(np.asarray(second, np.float64)[:count, :4], (count, 4)),
     )
 
 

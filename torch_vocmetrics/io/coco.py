@@ -118,7 +118,7 @@ def read_coco_detections(
     known = {*ground_truths.label_ids, *ground_truths.other_label_ids}
     image_index = rows.lookup("image_id", places, "among the images of the ground truth")
     labels = rows.lookup("category_id", {label: label for label in known}, "a known category")
-    columns: dict[str, NDArray[Any]] = {"scores": rows.numbers("score"), "labels": labels}
+    columns: dict[str, NDArray[Any]] = {"scores": rows.scores("score"), "labels": labels}
     if boxes:
         columns["boxes"] = rows.boxes("bbox")
     if file_order:

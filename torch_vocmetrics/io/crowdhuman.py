@@ -6,6 +6,7 @@ Source: CrowdHuman annotations; CrowdDet lib/evaluate, image.py and database.py.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -147,7 +148,7 @@ def read_crowdhuman_detections(
         for one in _objects(image, "dtboxes", where):
             index.append(places[name])
             boxes.append(_box(one, "box", where))
-            scores.append(_number(one.get("score"), where))
+            scores.append(_score(one.get("score"), where))
     table = np.array(boxes, np.float64).reshape(-1, 4)
     return detection_file(
         np.array(index, np.int64),
@@ -179,3 +180,8 @@ def _number(value: object, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
         raise FileFormatError("not a finite number", where=where, got=repr(value)[:60])
     return float(value)
+
+
+def _score(value: object, where: str) -> float:
+    infinite = isinstance(value, float) and math.isinf(value)
+    return float(value) if infinite else _number(value, where)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import chain
@@ -112,6 +113,14 @@ class Rows:
         values = self.column(key, NUMBER)
         return self._finite(key, values, values)
 
+    def scores(self, key: str) -> Floats:
+        """Numbers, which may be infinite: [N] float64."""
+        values = self.column(key, NUMBER)
+        scores = _as_floats(values)
+        if not np.isfinite(scores).all():
+            self._require(values, _is_score, f"{key} must be a number")
+        return scores
+
     def flags(self, key: str) -> NDArray[np.bool_]:
         """Flags 0 or 1, 0 where the key is missing: [N] bool."""
         values = self.column(key, FLAG, default=0)
@@ -174,6 +183,11 @@ class Rows:
 
 def _is_finite(numbers: object) -> bool:
     return bool(np.isfinite(_as_floats(numbers)).all())
+
+
+def _is_score(number: object) -> bool:
+    """Whether a number is finite or a float's infinity; an integer may be too large for either."""
+    return _is_finite(number) or (isinstance(number, float) and math.isinf(number))
 
 
 def _as_floats(numbers: object) -> Floats:

@@ -65,7 +65,7 @@ def read_number_rows(
 
     Args:
         path: the file.
-        columns: what the columns are called.
+        columns: what the columns are called; a ``"score"`` may be infinite.
         max_bytes: the largest file that is read.
 
     Raises:
@@ -85,17 +85,23 @@ def read_number_rows(
                 got=f"{len(fields)} columns",
                 remedy=f"a row is {', '.join(columns)}",
             )
-        values.append([_number(field, where) for field in fields])
+        values.append(
+            [
+                _number(field, where, infinite=column == "score")
+                for column, field in zip(columns, fields, strict=True)
+            ]
+        )
         lines.append(number)
     table = np.array(values, np.float64).reshape(-1, len(columns))
     return NumberRows(path, table, np.array(lines, np.int64))
 
 
-def _number(field: str, where: str) -> float:
+def _number(field: str, where: str, *, infinite: bool) -> float:
     try:
         value = float(field) if "_" not in field else math.nan
     except ValueError:
         value = math.nan
-    if not math.isfinite(value):
-        raise FileFormatError("not a finite number", where=where, got=repr(field))
+    if math.isnan(value) or (math.isinf(value) and not infinite):
+        kind = "a number" if infinite else "a finite number"
+        raise FileFormatError(f"not {kind}", where=where, got=repr(field))
     return value

@@ -152,5 +152,5 @@ def read_pedestrian_detections(
     index = rows.lookup("image_id", places, "among the images of the ground truth")
     category = np.array(rows.column("category_id", INTEGER, default=PEDESTRIAN), np.int64)
     keep = category == PEDESTRIAN
-    boxes, scores = rows.boxes("bbox")[keep], rows.numbers("score")[keep]
+    boxes, scores = rows.boxes("bbox")[keep], rows.scores("score")[keep]
     return detection_file(index[keep], boxes, scores, len(places))

@@ -203,8 +203,8 @@ def _xml_size(path: Path, root: Element) -> tuple[int, int] | None:
     return known_size(height, width)
 
 
-def parse_number(text: str, where: str) -> float:
-    """Read a finite real number in ASCII digits.
+def parse_number(text: str, where: str, *, infinite: bool = False) -> float:
+    """Read a finite real number in ASCII digits, and ``Inf`` or ``-Inf`` if ``infinite``.
 
     Raises:
         FileFormatError: naming ``where``, for anything else.
@@ -213,9 +213,12 @@ def parse_number(text: str, where: str) -> float:
         value = float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:
         value = math.nan
-    if not math.isfinite(value):
+    if math.isnan(value) or (math.isinf(value) and not infinite):
         raise FileFormatError(
-            "not a finite number", where=where, got=repr(text[:40]), remedy="give a number"
+            "not a number" if infinite else "not a finite number",
+            where=where,
+            got=repr(text[:40]),
+            remedy="give a number",
         )
     return value
 

@@ -97,7 +97,7 @@ def _layout(node: Element, where: str) -> VocLayout:
     return VocLayout(
         image_id=image_id,
         confidence=parse_number(
-            (node.findtext("confidence") or "").strip(), f"{where}, confidence"
+            (node.findtext("confidence") or "").strip(), f"{where}, confidence", infinite=True
         ),
         parts=tuple(
             VocPart(

@@ -103,7 +103,7 @@ def _convert(rows: list[list[str]], image_index: Mapping[str, int]) -> Detection
     except (KeyError, ValueError):
         return None
     plain = all("_" not in (text := "".join(column)) and text.isascii() for column in columns[1:])
-    if not (plain and np.isfinite(numbers).all()):
+    if not plain or np.isnan(numbers[0]).any() or not np.isfinite(numbers[1:]).all():
         return None
     return DetectionRows(
         image_index=index, scores=numbers[0], boxes=np.ascontiguousarray(numbers[1:].T)
@@ -123,7 +123,7 @@ def _first_fault(path: str | Path, text: str, image_index: Mapping[str, int]) ->
                 remedy=f"a row is {', '.join(_COLUMNS)}",
             )
         for column, field in zip(_COLUMNS[1:], fields[1:], strict=False):
-            parse_number(field, f"{where}, {column}")
+            parse_number(field, f"{where}, {column}", infinite=column == "confidence")
         if fields and fields[0] not in image_index:
             return FileFormatError(
                 "the image is not in the image set",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
@@ -223,9 +224,7 @@ def _index(text: str, where: str) -> int:
 
 def _confidence(text: str, where: str) -> float:
     """A number as MATLAB reads it, NaN and Inf included."""
-    words = {"nan": np.nan, "inf": np.inf, "+inf": np.inf, "-inf": -np.inf}
-    found = words.get(text.lower())
-    return parse_number(text, where) if found is None else found
+    return math.nan if text.lower() == "nan" else parse_number(text, where, infinite=True)
 
 
 def _add(listed: dict[K, int], key: K, value: int, where: str) -> None:

@@ -135,12 +135,25 @@ def _ranked(
     device = rows.boxes.device
     image = image_of_row(rows.counts, device)
     row = rank_order(image, rows.scores, (rows.order,), len(rows.counts))
+    boxed = row
+    if protocol.ranked_boxes == "permuted_twice":
+        boxed = row.index_select(0, _listed_places(rows, image).index_select(0, row))
     image = image.index_select(0, row)
-    own = _shapes(rows.boxes.index_select(0, row), rows.box_format, image, sizes)
+    own = _shapes(rows.boxes.index_select(0, boxed), rows.box_format, image, sizes)
     present, unwanted = _present(protocol, lanes, image, own.height)
     boxes = _standard(own, protocol, "detections").columns
     starts = starts_of_images(rows.counts, device)
     return _Ranked(row, image, boxes, present, unwanted, starts)
+
+
+def _listed_places(rows: Detections, image: Tensor) -> Tensor:
+    """[N] int64: place of each detection where every image's are listed by ``order``."""
+    place = torch.arange(image.shape[0], device=image.device)
+    if rows.order is None:
+        return place
+    no_scores = torch.zeros_like(rows.scores)
+    listed = rank_order(image, no_scores, (rows.order,), len(rows.counts))
+    return torch.empty_like(place).index_copy(0, listed, place)
 
 
 class _Objects(NamedTuple):
@@ -271,10 +284,14 @@ def _counts(
     return holds
 
 
-def _in_height_range(subset: Subset, height: Tensor, expansion: float) -> Tensor:
+def _in_height_range(
+    subset: Subset, protocol: MissRateProtocol, height: Tensor, expansion: float
+) -> Tensor:
     """[N] bool: detections in [lower / r, upper * r)."""
     lower, upper = subset.height
-    return (height >= lower / expansion) & (height < upper * expansion)
+    product = protocol.least_height == "product"
+    least = lower * (1 / expansion) if product else lower / expansion
+    return (height >= least) & (height < upper * expansion)
 
 
 def _present(
@@ -287,7 +304,7 @@ def _present(
     early = protocol.detection_filter == "before_matching"
     filtered = protocol.detection_filter != "none"
     kept = [
-        _in_height_range(s, height, s.filter_expansion if early else 1.0)
+        _in_height_range(s, protocol, height, s.filter_expansion if early else 1.0)
         if filtered
         else torch.ones_like(height, dtype=torch.bool)
         for s in protocol.subsets

@@ -6,7 +6,11 @@ match nothing; COCO's are continuous. Differences to the official tools, each wi
 * the mean over VOC classes is ours (the development kit has none): over classes with positives;
 * COCO's AP uses the largest of ``max_detections`` where pycocotools prints -1 unless it is 100;
 * undefined is NaN where pycocotools has -1;
-* annotation ids play no part, so that pycocotools' loss of annotation 0 does not happen.
+* annotation ids play no part, so that pycocotools' loss of annotation 0 does not happen;
+* a NaN score is an error, where VOC's code ranks it last and pycocotools likewise; infinite scores
+  are ranked as floats, as both do;
+* an image may be left without objects, where VOC's reader of annotations fails, and a results file
+  without detections, where pycocotools' loadRes fails.
 """
 
 from __future__ import annotations

@@ -6,7 +6,10 @@ well, afterwards they are given. Differences to the official tools, each with it
 
 * the mean over part types is ours (the development kit has none): over types with true parts;
 * parts of a type that the protocol does not know are an error, where the kit counts them as wrong;
-* confidences must be finite, also in 2008 and 2009, whose code reads but never uses them.
+* a NaN confidence is an error, where the kit ranks it last; infinite ones are ranked as floats;
+* the kit of 2009 lacks its function: ``voc2009`` ranks by confidence, as its manual says,
+  ``voc2009_file_order`` walks the file, as the code of 2008 does;
+* where the kit stops (a layout without parts on a person without parts) an error says so.
 
 As in the official code, a layout of exactly one part is never right in 2007 to 2009.
 """
@@ -39,7 +42,7 @@ class LayoutAP(RecordMetric[LayoutResult]):
     """Average precision of person layouts, over any number of batches.
 
     Args:
-        protocol: ``"voc2007"`` to ``"voc2012"``, ``"voc2009_by_confidence"``, the path of a
+        protocol: ``"voc2007"`` to ``"voc2012"``, ``"voc2009_file_order"``, the path of a
             protocol file, or a :class:`LayoutProtocol`.
 
     Raises:

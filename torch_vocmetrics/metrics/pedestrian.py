@@ -3,7 +3,13 @@
 Boxes are continuous pixels (width x2 - x1). Differences to the official tools, each with its
 effect:
 
-* undefined is NaN where the CityPersons and KAIST scripts print -1;
+* undefined is NaN where the CityPersons and KAIST scripts print -1; CrowdHuman's eval_MR gives NaN
+  itself where no detection counts, and divides by zero where no object does, which is NaN too;
+* a NaN score is an error, where the scripts rank it last; infinite scores are ranked as floats;
+* annotation ids play no part, where the CityPersons and KAIST scripts lose matches of object 0;
+* ``kaist_python`` permutes the boxes of an image that is not listed by falling score, as its script
+  does by mistake: such files give other numbers under ``kaist``. An image of more than 1,000
+  detections, at which that script stops, has its best 1,000 evaluated;
 * a subset at which dbEval 3.0.0 stops is NaN and named in a warning, the others stand;
 * an image without objects or detections is taken everywhere, where CrowdHuman's reader fails;
 * CrowdHuman's Jaccard index is summed in the order of image positions; the official order depends

@@ -44,7 +44,8 @@ class Subset(NamedTuple):
             ``> -a``; 0: all.
         iou_threshold: overlap that a match needs.
         filter_expansion: r of the heights [lower / r, upper * r) in which detections are kept,
-            where ``detection_filter`` is "before_matching".
+            where ``detection_filter`` is "before_matching"; ``least_height`` says how the lower
+            bound is computed.
         images: half-open ranges of image positions that the subset is made of; () for all.
         references: name of the references that it is averaged over.
     """
@@ -182,6 +183,10 @@ class MissRateProtocol(Protocol):
     ``x2 - x1``); an object that does not count is an ignore region: it takes any number of
     detections, by intersection over the detection's area.
 
+    ``least_height`` is "quotient" (``lower / r``) or "product" (``lower * (1 / r)``), which differ
+    in the last bit. ``ranked_boxes`` is "own", or "permuted_twice": the detection of rank n, listed
+    at place p of its image, is compared with the box of the detection of rank p.
+
     Raises:
         ProtocolError: naming every field that does not hold.
     """
@@ -201,6 +206,8 @@ class MissRateProtocol(Protocol):
     subsets: tuple[Subset, ...] = rule("subsets", subsets, read_subsets)
     num_images: int = rule("subsets", whole)
     detection_filter: str = rule("detections", one_of("before_matching", "after_matching", "none"))
+    least_height: str = rule("detections", one_of("quotient", "product"))
+    ranked_boxes: str = rule("detections", one_of("own", "permuted_twice"))
     max_detections: tuple[int, ...] = rule("detections", limits, read_tuple)
     comparison: str = rule("matching", one_of(">=", ">"))
     equal_overlaps: str = rule("matching", one_of("first", "last"))

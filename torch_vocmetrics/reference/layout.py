@@ -128,8 +128,8 @@ def read_layouts(
     same_length(
         where, part_counts=parts, boxes=boxes, object_index=index, scores=scores, order=order
     )
-    if not all(math.isfinite(score) for score in scores):
-        raise InputError("scores must be finite", where=where, got=scores)
+    if any(math.isnan(score) for score in scores):
+        raise InputError("scores must not be NaN", where=where, got=scores)
     rows = zip(scores, order, boxes, index, parts, strict=True)
     return [Layout(image, *row) for row in rows]
 

@@ -104,9 +104,15 @@ def result_of(pictures: list[Picture], protocol: MissRateProtocol) -> MissRateRe
 def cut(picture: Picture, rules: MissRateProtocol) -> list[Any]:
     """Take the best detections of an image, as many as the protocol allows.
 
-    Source: eval_MR_multisetup.py evaluateImg, the sort by score and maxDets.
+    Source: eval_MR_multisetup.py evaluateImg, the sort by score and maxDets; KAIST
+    evaluation_script.py evaluateImg, ``self.ious[imgId, catId][dtind, :]``, whose rows computeIoU
+    has sorted by score already.
     """
-    ranked = sorted(picture.detections, key=lambda d: (-d.score, d.order))
+    listed = sorted(picture.detections, key=lambda d: d.order)
+    dtind = sorted(range(len(listed)), key=lambda i: -listed[i].score)
+    ranked = [listed[i] for i in dtind]
+    if rules.ranked_boxes == "permuted_twice":
+        ranked = [d._replace(box=ranked[i].box) for d, i in zip(ranked, dtind, strict=True)]
     return ranked[: rules.max_detections[0]] if rules.max_detections else ranked
 
 
@@ -134,13 +140,16 @@ def counts(one: Pedestrian, subset: Subset, rules: MissRateProtocol) -> bool:
     return True
 
 
-def kept(box: Rect, subset: Subset, expansion: float) -> bool:
+def kept(box: Rect, subset: Subset, rules: MissRateProtocol, expansion: float) -> bool:
     """Whether a detection lies in the range of heights, expanded by a factor.
 
-    Source: dbEval.m evalAlgs, filter; eval_MR_multisetup.py evaluateImg, expFilter.
+    Source: dbEval.m evalAlgs, ``hr.*[1/filter filter]``; eval_MR_multisetup.py evaluateImg,
+    ``hRng[0] / expFilter``.
     """
     lower, upper = subset.height
-    return lower / expansion <= box.height < upper * expansion
+    product = rules.least_height == "product"
+    least = lower * (1 / expansion) if product else lower / expansion
+    return least <= box.height < upper * expansion
 
 
 def overlap(detection: Rect, other: Rect, rules: MissRateProtocol, *, of_detection: bool) -> float:
@@ -172,7 +181,7 @@ def match_picture(
     outcomes = []
     for d in cut(picture, rules):
         early = rules.detection_filter == "before_matching"
-        if early and not kept(d.box, subset, subset.filter_expansion):
+        if early and not kept(d.box, subset, rules, subset.filter_expansion):
             continue
         best, match = subset.iou_threshold, -1
         for g, (one, counted) in enumerate(objects):
@@ -187,7 +196,7 @@ def match_picture(
                 best, match = value, g
         if match < 0:
             late = rules.detection_filter == "after_matching"
-            if not (late and not kept(d.box, subset, 1.0)):
+            if not (late and not kept(d.box, subset, rules, 1.0)):
                 outcomes.append(Scored(d.score, d.order, FALSE_POSITIVE))
         elif objects[match][1]:
             if not taken[match]:
@@ -255,10 +264,11 @@ def read_recall(
     """Read the recall at a reference; NaN where the official code stops.
 
     Source: bbGt.m compRoc, a point (-inf, 0) before the curve; compCurve of dbEval.m 3.0.0, none;
-    eval_MR_multisetup.py accumulate, where index -1 is the last; CrowdDet's database.py eval_MR.
+    eval_MR_multisetup.py accumulate, where index -1 is the last; CrowdDet's database.py eval_MR,
+    which takes the mean of nothing where no detection counts.
     """
     if not fppi:
-        return 0.0
+        return math.nan if rules.curve_reading == "first_or_final" else 0.0
     if rules.curve_reading == "first_or_final":
         for x, y in zip(fppi, recall, strict=True):
             if x >= reference:
@@ -304,5 +314,5 @@ def trapezoids(recall: list[float], precision: list[float]) -> float:
     """
     area = 0.0
     for i in range(1, len(recall)):
-        area += (recall[i] - recall[i - 1]) * (precision[i] + precision[i - 1]) / 2
+        area += (recall[i] - recall[i - 1]) * ((precision[i - 1] + precision[i]) / 2)
     return area

@@ -174,8 +174,8 @@ def read_detections(
     scores = [float(value) for value in column(one, "scores")]
     order = [int(value) for value in column(one, "order")] if "order" in one else [0] * len(boxes)
     same_length(where, boxes=boxes, labels=labels, scores=scores, order=order)
-    if not all(math.isfinite(score) for score in scores):
-        raise InputError("scores must be finite", where=where, got=scores)
+    if any(math.isnan(score) for score in scores):
+        raise InputError("scores must not be NaN", where=where, got=scores)
     by_class: list[list[Detection]] = [[] for _ in classes]
     for box, score, label, place, mask in zip(boxes, scores, labels, order, masks, strict=True):
         ranged = box

@@ -12,7 +12,13 @@ from .detection import (
     VocDetectionResult,
 )
 from .layout import LayoutResult
-from .miss_rate import CrowdMissRateResult, MissRateCurve, MissRateResult, reading_place
+from .miss_rate import (
+    CrowdMissRateResult,
+    MissRateCurve,
+    MissRateResult,
+    reading_place,
+    unread_miss_rate,
+)
 from .numbers import as_tensor, mean_of_defined
 from .segmentation import SegmentationResult
 
@@ -31,4 +37,5 @@ __all__ = [
     "as_tensor",
     "mean_of_defined",
     "reading_place",
+    "unread_miss_rate",
 ]

@@ -91,7 +91,7 @@ class MissRateResult:
         spot = reading_place(curve.fppi.numpy(), fppi, rules.curve_reading)
         if spot is not None:
             return 1.0 - float(curve.recall[spot])
-        return math.nan if len(curve.fppi) and rules.curve_reading == "last_or_undefined" else 1.0
+        return unread_miss_rate(curve.fppi.numpy(), rules.curve_reading)
 
     def to_dict(self) -> dict[str, float]:
         """Flat numbers for a logger, ``LAMR/<subset>``; undefined is NaN."""
@@ -147,6 +147,12 @@ def reading_place(fppi: NDArray[np.float64], reference: float, rule: str) -> int
     if last >= 0:
         return last
     return fppi.size - 1 if rule == "last_or_final" else None
+
+
+def unread_miss_rate(fppi: NDArray[np.float64], rule: str) -> float:
+    """The miss rate of a reference for which :func:`reading_place` has no point: 1 or undefined."""
+    undefined = rule == ("last_or_undefined" if fppi.size else "first_or_final")
+    return math.nan if undefined else 1.0
 
 
 def _place(name: str, known: tuple[str, ...]) -> int:

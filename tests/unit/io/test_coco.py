@@ -165,7 +165,7 @@ BAD_RESULTS: list[tuple[str, Any, str]] = [
     ("bbox", [1, 2, 3, float("inf")], r"\[1\]: bbox must be finite"),
     ("score", ..., r"\[1\]: no 'score'"),
     ("score", None, r"\[1\]: score must be a number, got null"),
-    ("score", float("nan"), r"\[1\]: score must be finite, got NaN"),
+    ("score", float("nan"), r"\[1\]: score must be a number, got NaN"),
 ]
 
 

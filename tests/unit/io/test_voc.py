@@ -146,7 +146,7 @@ BAD_ROWS = {
     "seven columns": ("a .5 1 2 3 4 5", "line 3: not a row of a results file, got 7 columns"),
     "word": ("a .5 1 two 3 4", "line 3, ymin: not a finite number, got 'two'"),
     "comma": ("a .5 1, 2 3 4", "line 3, xmin: not a finite number, got '1,'"),
-    "NaN score": ("a nan 1 2 3 4", "line 3, confidence: not a finite number"),
+    "NaN score": ("a nan 1 2 3 4", "line 3, confidence: not a number"),
     "infinite box": ("a .5 1 2 inf 4", "line 3, xmax: not a finite number"),
     "huge": ("a .5 1 2 1e999 4", "line 3, xmax: not a finite number"),
     "underscore": ("a .5 1 2 1_0 4", "line 3, xmax: not a finite number"),

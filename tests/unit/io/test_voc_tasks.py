@@ -130,7 +130,7 @@ def test_scores_of_missing_and_repeated_images(tmp_path: Path) -> None:
         (read_object_set, "a -1\n", "not an object index"),
         (read_object_set, "a " + "9" * 5000, "not an object index"),
         (lambda path: read_scores(path, {"a": 0}), "b 1\n", "line 1: not in the image set"),
-        (lambda path: read_scores(path, {"a": 0}), "a x\n", "not a finite number, got 'x'"),
+        (lambda path: read_scores(path, {"a": 0}), "a x\n", "not a number, got 'x'"),
     ],
 )
 def test_malformed_lists(
@@ -187,8 +187,8 @@ def layout_xml(**changes: str) -> str:
         ({"image": ""}, "layout 1: no <image>"),
         ({"object": "<object>0</object>"}, "layout 1, object: not an object index"),
         ({"object": "<object>1.5</object>"}, "not an object index"),
-        ({"confidence": ""}, "layout 1, confidence: not a finite number"),
-        ({"confidence": "<confidence>NaN</confidence>"}, "not a finite number"),
+        ({"confidence": ""}, "layout 1, confidence: not a number"),
+        ({"confidence": "<confidence>NaN</confidence>"}, "not a number"),
         ({"part": "<part><class>head</class></part>"}, "layout 1, part 1, bndbox: no <bndbox>"),
     ],
 )
