@@ -125,7 +125,7 @@ def test_a_task_may_be_left_out() -> None:
     assert load_protocol("coco2017") is load_protocol("detection/coco2017")
     assert load_protocol("voc2012") is load_protocol("detection/voc2012")
     assert load_protocol("cityscapes").task == "segmentation"
-    assert load_protocol("voc2009_by_confidence").task == "layout"
+    assert load_protocol("voc2009_file_order").task == "layout"
     with pytest.raises(ProtocolError, match="near names: detection/coco2017"):
         load_protocol("coco_2017")
     for value in (None, 7, ["coco2017"]):
