@@ -29,6 +29,12 @@ MAX_TOML_BYTES = 2**20
 MAX_IMAGE_BYTES = 2**28
 """The largest image file that is read: 256 MiB."""
 
+MAX_IMAGE_METADATA_BYTES = 2**24
+"""The most bytes of a PNG that are not pixels, such as text and colour profiles: 16 MiB."""
+
+MAX_IMAGE_CHUNKS = 2**16
+"""The most chunks of a PNG: as many as 512 MiB of pixels in chunks of 8 KiB."""
+
 MAX_PIXELS = 2**26
 """The largest image that is decoded or painted: 8192 x 8192 pixels."""
 

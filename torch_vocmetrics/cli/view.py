@@ -16,6 +16,7 @@ from torch_vocmetrics import DetectionAP
 
 from .. import io
 from ..errors import InputError
+from ..io.images import open_image
 from ..io.names import path_inside
 from ..protocols import DetectionProtocol, load_dataset, load_protocol
 from ..results import VocDetectionResult
@@ -108,17 +109,15 @@ def read_image(folder: Path, image_id: str) -> Tensor:
     """[3, H, W] uint8.
 
     Raises:
-        InputError: if the folder has no such image, or it cannot be read.
+        InputError: if the folder has no such image.
+        FileFormatError: if it cannot be understood, or is larger than the limits.
     """
     for place in FOLDERS:
         for suffix in SUFFIXES:
             path = path_inside(folder / place, f"{image_id}{suffix}")
             if path.is_file():
-                try:
-                    with Image.open(path) as image:
-                        pixels = np.asarray(image.convert("RGB"))
-                except (OSError, Image.DecompressionBombError) as error:
-                    raise InputError(f"not an image ({error})", where=str(path)) from None
+                with open_image(path) as (image, _):
+                    pixels = np.asarray(image.convert("RGB"))
                 return torch.from_numpy(pixels.copy()).permute(2, 0, 1)
     raise InputError(
         "no such image", where=str(folder / FOLDERS[0]), got=f"{image_id}{SUFFIXES[0]}"

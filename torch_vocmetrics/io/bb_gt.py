@@ -95,10 +95,15 @@ def _parameter(field: str, words: list[str], where: str) -> object:
         numbers = tuple(float(word) for word in words)
     except ValueError:
         numbers = ()
-    if field in ("ellipse", "form") and len(numbers) == 1:
-        return bool(numbers[0]) if field == "ellipse" else int(numbers[0])
-    if len(numbers) == 2:
-        return (int(numbers[0]), numbers[1]) if field == "squarify" else numbers
+    if field == "ellipse" and numbers in ((0.0,), (1.0,)):
+        return bool(numbers[0])
+    if field == "form" and len(numbers) == 1 and numbers[0] in range(3):
+        return int(numbers[0])
+    if field == "squarify" and len(numbers) == 2 and 0 < numbers[1] < math.inf:
+        if numbers[0] in range(5):
+            return int(numbers[0]), numbers[1]
+    elif field.endswith("_range") and len(numbers) == 2 and not any(map(math.isnan, numbers)):
+        return numbers
     raise InputError("values do not fit the parameter", where=where)
 
 

@@ -39,7 +39,7 @@ def read_odgt(path: str | Path, *, max_bytes: int = MAX_TEXT_BYTES) -> dict[str,
         where = f"{path}, line {number}"
         try:
             image = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise FileFormatError("not JSON", where=where, got=str(error), remedy=_FORM) from None
         name = image.get("ID") if isinstance(image, dict) else None
         if not isinstance(name, str) or name in images:
@@ -79,10 +79,7 @@ def read_crowdhuman_ground_truths(
             raise FileFormatError("the size of the image is not known", where=where, got=name)
         objects = _objects(image, "gtboxes", where)
         boxes = [_box(one, "fbox", where) for one in objects]
-        ignore = [
-            one.get("tag") != "person" or bool((one.get("extra") or {}).get("ignore", 0))
-            for one in objects
-        ]
+        ignore = [one.get("tag") != "person" or _ignored(one, where) for one in objects]
         targets.append(
             {
                 "boxes": torch.tensor(boxes, dtype=torch.float64).reshape(-1, 4),
@@ -176,10 +173,24 @@ def _box(one: dict[str, Any], key: str, where: str) -> list[float]:
     return box
 
 
+def _ignored(one: dict[str, Any], where: str) -> bool:
+    """The flag ``ignore`` of the table ``extra``; both may be missing."""
+    extra = one.get("extra") or {}
+    flag = extra.get("ignore", 0) if isinstance(extra, dict) else None
+    if type(flag) not in (int, bool) or flag not in (0, 1):
+        got = json.dumps(one.get("extra"))[:60]
+        raise FileFormatError("extra.ignore must be 0 or 1", where=where, got=got, remedy=_FORM)
+    return bool(flag)
+
+
 def _number(value: object, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+    try:
+        number = float(value) if type(value) in (int, float) else math.nan  # type: ignore[arg-type]
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
         raise FileFormatError("not a finite number", where=where, got=repr(value)[:60])
-    return float(value)
+    return number
 
 
 def _score(value: object, where: str) -> float:

@@ -7,6 +7,8 @@ from pathlib import Path
 from ..errors import FileFormatError
 from ..limits import MAX_TEXT_BYTES
 
+_PORTION = 2**24
+
 
 def read_bytes(path: Path, *, max_bytes: int) -> bytes:
     """Read a file of at most ``max_bytes`` bytes.
@@ -16,14 +18,19 @@ def read_bytes(path: Path, *, max_bytes: int) -> bytes:
         OSError: if there is no such file or it may not be read.
     """
     with path.open("rb") as stream:
-        # What is not a plain file has no size beforehand: one byte too many tells it.
         size = path.stat().st_size
-        data = b"" if size > max_bytes else stream.read(max_bytes + 1)
-    if max(size, len(data)) > max_bytes:
+        data = b"" if size > max_bytes else stream.read(size + 1)
+        if len(data) > size:  # no plain file, which has no size beforehand: in portions
+            portions, size = [data], 0
+            while size <= max_bytes and portions[-1]:
+                size += len(portions[-1])
+                portions.append(stream.read(_PORTION))
+            data = b"".join(portions)
+    if size > max_bytes:
         raise FileFormatError(
             f"the file is larger than the limit of {max_bytes:,} bytes",
             where=str(path),
-            got=f"{max(size, len(data)):,} bytes",
+            got=f"{size:,} bytes or more",
             remedy="check that it is the right file, or give a larger limit",
         )
     return data

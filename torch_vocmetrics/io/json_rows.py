@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FileFormatError
-from ..limits import MAX_IMAGE_ID, MAX_JSON_BYTES
+from ..limits import MAX_IMAGE_ID, MAX_IMAGE_SIDE, MAX_JSON_BYTES, MAX_POLYGON_COORDINATE
 from .files import read_bytes
 from .tables import Floats, Integers
 
@@ -140,13 +140,20 @@ class Rows:
         self._require(values, lambda box: box[2] >= 0 and box[3] >= 0, complaint)
         return boxes
 
+    def integers(self, key: str, *, default: object = _REQUIRED) -> Integers:
+        """Integers that int64 can hold: [N] int64."""
+        values = self.column(key, INTEGER, default=default)
+        self._require(values, lambda value: abs(value) <= MAX_IMAGE_ID, f"{key} is too large")
+        return np.array(values, np.int64)
+
     def segmentations(self) -> list[Any]:
-        """Run lengths or polygons as they stand; only their outer form is looked at."""
+        """Run lengths or polygons: lists of numbers, and of run lengths ``size`` and ``counts``."""
         values = self.column("segmentation", SEGMENTATION)
         self._require(
             values,
-            lambda one: isinstance(one, list) or {"size", "counts"} <= one.keys(),
-            "segmentation must be polygons, or run lengths with size and counts",
+            lambda one: _is_polygons(one) if isinstance(one, list) else _is_run_lengths(one),
+            "segmentation must be polygons x, y, x, y, ..., or run lengths with the height and "
+            "width as size and text or a list of integers as counts",
         )
         return values
 
@@ -179,6 +186,32 @@ class Rows:
         place = next(place for place, value in enumerate(values) if not holds(value))
         got = None if show is None else json.dumps(values[place])[:show]
         raise FileFormatError(complaint, where=self.where(place), got=got, remedy=self.remedy)
+
+
+def _is_polygons(polygons: list[Any]) -> bool:
+    """Whether these are lists of finite numbers that may be coordinates."""
+    for polygon in polygons:
+        if type(polygon) is not list or not set(map(type, polygon)) <= {int, float}:
+            return False
+        if max(map(abs, polygon), default=0) > MAX_POLYGON_COORDINATE:
+            return False
+        if any(map(math.isnan, polygon)):
+            return False
+    return True
+
+
+def _is_run_lengths(one: dict[str, Any]) -> bool:
+    """Whether these are run lengths of an image of a sensible size."""
+    size, counts = one.get("size"), one.get("counts")
+    if not (isinstance(size, list) and len(size) == 2 and set(map(type, size)) == {int}):
+        return False
+    if not all(0 <= side <= MAX_IMAGE_SIDE for side in size):
+        return False
+    if isinstance(counts, str):
+        return counts.isascii()
+    if not isinstance(counts, list) or not set(map(type, counts)) <= {int}:
+        return False
+    return all(0 <= run <= size[0] * size[1] for run in counts)
 
 
 def _is_finite(numbers: object) -> bool:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..errors import FileFormatError, InputError
 from ..limits import MAX_PIXELS
+from .images import open_image
 from .names import path_inside
 from .voc import read_image_set
 
@@ -48,62 +49,40 @@ def voc_colormap(size: int = 256) -> NDArray[np.uint8]:
 
 
 def read_label_map(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Tensor:
-    """[H, W] labels of an indexed, grey or 16-bit image; palettes are passed over.
+    """[H, W] labels of an indexed, grey or 16-bit PNG, as the file has them.
+
+    Palettes are passed over. What the file holds decides, not its name: a JPEG changes labels and
+    is refused.
 
     Raises:
-        FileFormatError: if it is no image, a colour image, or larger than ``max_pixels``; it is not
+        FileFormatError: if it is no PNG, a colour image, or larger than ``max_pixels``; it is not
             decoded then.
         OSError: if there is no such file or it may not be read.
     """
-    from PIL import Image, UnidentifiedImageError  # noqa: PLC0415
-
-    with Path(path).open("rb") as stream:
-        try:
-            with Image.open(stream) as image:
-                _check_image(path, image.mode, image.size, max_pixels)
-                kind = _INDEXED[image.mode.removesuffix("B").removesuffix("N")]
-                return torch.from_numpy(np.array(image).astype(kind))
-        # Packages that extend Image.open look for decoders, which may be missing.
-        except (UnidentifiedImageError, ImportError):
-            raise FileFormatError("not an image", where=str(path)) from None
-        except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-            raise FileFormatError(f"too large an image: {error}", where=str(path)) from None
-        except (OSError, SyntaxError, ValueError) as error:
-            raise FileFormatError(f"a damaged image: {error}", where=str(path)) from None
+    with open_image(path, formats=("PNG",), max_pixels=max_pixels) as (image, grey_bits):
+        mode = image.mode.removesuffix("B").removesuffix("N")
+        if mode not in _INDEXED:
+            raise FileFormatError(
+                "not a label image: its pixels are colours",
+                where=str(path),
+                got=f"mode {image.mode}",
+                remedy="save labels as an indexed, grey or 16-bit PNG",
+            )
+        labels = np.array(image).astype(_INDEXED[mode])
+    if grey_bits in (2, 4):  # Pillow stretches them to 0 .. 255
+        labels //= 255 // (2**grey_bits - 1)
+    return torch.from_numpy(labels)
 
 
-def _check_image(path: str | Path, mode: str, size: tuple[int, int], max_pixels: int) -> None:
-    if mode.removesuffix("B").removesuffix("N") not in _INDEXED:
-        raise FileFormatError(
-            "not a label image: its pixels are colours",
-            where=str(path),
-            got=f"mode {mode}",
-            remedy="save labels as an indexed, grey or 16-bit PNG",
-        )
-    if size[0] * size[1] > max_pixels:
-        raise FileFormatError(
-            f"the image is larger than the limit of {max_pixels:,} pixels",
-            where=str(path),
-            got=f"{size[0]} x {size[1]}",
-            remedy="check that it is the right file, or give a larger limit",
-        )
-
-
-def read_image_size(path: str | Path) -> tuple[int, int]:
-    """Height and width of an image, from its header alone.
+def read_image_size(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> tuple[int, int]:
+    """Height and width of a JPEG or PNG image, from its header alone.
 
     Raises:
-        FileFormatError: if it is no image.
+        FileFormatError: if it is no such image, or larger than ``max_pixels``.
         OSError: if there is no such file or it may not be read.
     """
-    from PIL import Image, UnidentifiedImageError  # noqa: PLC0415
-
-    with Path(path).open("rb") as stream:
-        try:
-            with Image.open(stream) as image:
-                return image.size[1], image.size[0]
-        except (UnidentifiedImageError, Image.DecompressionBombError) as error:
-            raise FileFormatError(f"not an image: {error}", where=str(path)) from None
+    with open_image(path, max_pixels=max_pixels) as (image, _):
+        return image.size[1], image.size[0]
 
 
 def write_label_map(path: str | Path, labels: Tensor | NDArray[np.integer]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..limits import MAX_PIXELS
 from .tables import Floats
 from .voc_results import read_results
 
@@ -57,7 +58,7 @@ def create_segmentations_from_detections(
         confidence: detections below it are not painted, but keep their number.
 
     Raises:
-        InputError: for an unknown painting.
+        InputError: for an unknown painting, or an image size above the limit of 2**26 pixels.
         FileFormatError: naming file and line, for a malformed row or an image without a size.
 
     Source: VOCcode/create_segmentations_from_detections.m (2007; 2008-2012 equal).
@@ -65,6 +66,13 @@ def create_segmentations_from_detections(
     if painting not in PAINTINGS:
         raise InputError(f"must be one of {', '.join(PAINTINGS)}", where="painting", got=painting)
     names = list(image_sizes)
+    for name, (height, width) in image_sizes.items():
+        if not (height > 0 and width > 0 and height * width <= MAX_PIXELS):
+            raise InputError(
+                f"sizes must be above 0 and of at most {MAX_PIXELS:,} pixels",
+                where=f"image_sizes, image {name}",
+                got=f"{height} x {width}",
+            )
     places = {name: place for place, name in enumerate(names)}
     rows = _rows(files, class_names, places)
     if painting == "class_order":

@@ -15,7 +15,7 @@ from ..errors import FileFormatError
 from ..limits import MAX_JSON_BYTES, MAX_TEXT_BYTES
 from .bb_gt import detection_file
 from .caltech import load_matlab
-from .json_rows import IDENTIFIER, INTEGER, Rows, load_json
+from .json_rows import IDENTIFIER, Rows, load_json
 from .tables import DetectionFile, GroundTruthFile, known_size, split_by_image, with_images
 
 PEDESTRIAN = 1
@@ -46,7 +46,7 @@ def read_pedestrian_json(path: str | Path, *, max_bytes: int = MAX_JSON_BYTES) -
     order = sorted(range(len(ids)), key=ids.__getitem__)
     places = {ids[row]: place for place, row in enumerate(order)}
     index = objects.lookup("image_id", places, "among the images of the file")
-    category = np.array(objects.column("category_id", INTEGER), np.int64)
+    category = objects.integers("category_id")
     columns: dict[str, Any] = {
         "boxes": objects.boxes("bbox"),
         "labels": np.zeros(len(objects.rows), np.int64),
@@ -55,7 +55,7 @@ def read_pedestrian_json(path: str | Path, *, max_bytes: int = MAX_JSON_BYTES) -
     if any("vis_ratio" in row for row in objects.rows):
         columns["visibility"] = objects.numbers("vis_ratio")
     if any("occlusion" in row for row in objects.rows):
-        columns["occlusion"] = np.array(objects.column("occlusion", INTEGER), np.int64)
+        columns["occlusion"] = objects.integers("occlusion")
     keep = category == PEDESTRIAN
     targets = split_by_image(
         index[keep], len(ids), {key: column[keep] for key, column in columns.items()}
@@ -150,7 +150,7 @@ def read_pedestrian_detections(
     rows = Rows(path, "", content, form)
     places = {image_id: place for place, image_id in enumerate(ground_truths.image_ids)}
     index = rows.lookup("image_id", places, "among the images of the ground truth")
-    category = np.array(rows.column("category_id", INTEGER, default=PEDESTRIAN), np.int64)
+    category = rows.integers("category_id", default=PEDESTRIAN)
     keep = category == PEDESTRIAN
     boxes, scores = rows.boxes("bbox")[keep], rows.scores("score")[keep]
     return detection_file(index[keep], boxes, scores, len(places))

@@ -11,6 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..limits import MAX_COORDINATE
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -85,7 +87,9 @@ def add_lists(
 def known_size(height: object, width: object) -> tuple[int, int] | None:
     """Height and width in whole pixels; None unless both are numbers in [1, 2**31)."""
     for side in (height, width):
-        if not isinstance(side, int | float) or not 1 <= side < 2**31:
+        if isinstance(side, bool) or not isinstance(side, int | float):
+            return None
+        if not 1 <= side < MAX_COORDINATE:
             return None
     return int(height), int(width)  # type: ignore[call-overload]
 

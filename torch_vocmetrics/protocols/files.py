@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
 from ..errors import ProtocolError
+from ..limits import MAX_TOML_BYTES
 from .classification import ActionProtocol, ClassificationProtocol
 from .detection import DetectionProtocol
 from .layout import LayoutProtocol
 from .miss_rate import MissRateProtocol
-from .rules import SCHEMA, Protocol, rules_of
+from .rules import SCHEMA, Protocol, complaint_of, rules_of, shortened
 from .segmentation import SegmentationProtocol
 
 TASKS: dict[str, type[Protocol]] = {
@@ -49,30 +50,47 @@ class ProtocolFile(NamedTuple):
         Raises:
             ProtocolError: one sentence with every mistake of the file.
         """
-        try:
-            tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ProtocolError(f"not a readable TOML file: {error}", where=str(path)) from None
+        tables = _load_toml(path)
         mistakes: list[str] = []
         task, names, title = (tables.pop(key, None) for key in ("task", "names", "title"))
         if tables.pop("schema", None) != SCHEMA:
             mistakes.append(f"schema must be {SCHEMA}")
-        if task not in TASKS:
-            mistakes.append(f"task must be one of {', '.join(TASKS)}, got {task!r}")
+        if not isinstance(task, str) or task not in TASKS:
+            mistakes.append(f"task must be one of {', '.join(TASKS)}, got {shortened(task)}")
         if not (names and isinstance(names, list) and all(isinstance(n, str) for n in names)):
-            mistakes.append(f"names must be a list of at least one string, got {names!r}")
+            mistakes.append(f"names must be a list of at least one string, got {shortened(names)}")
         if not isinstance(title, str):
-            mistakes.append(f"title must be a string, got {title!r}")
+            mistakes.append(f"title must be a string, got {shortened(title)}")
         rules, sources = _read_tables(TASKS.get(str(task), Protocol), tables, mistakes)
         if mistakes:
             raise ProtocolError(
                 f"{len(mistakes)} mistakes: " + "; ".join(mistakes), where=str(path)
             )
-        return cls(str(task), tuple(names), str(title), rules, sources)
+        own = cls(str(task), tuple(names), str(title), rules, sources)
+        try:
+            own.protocol(names[0])
+        except ProtocolError as error:  # rules that hold each, but not together
+            raise ProtocolError(str(error), where=str(path)) from None
+        return own
 
     def protocol(self, name: str) -> Protocol:
         """The protocol under one of the file's names."""
         return TASKS[self.task](name=name, **self.rules)
+
+
+def _load_toml(path: Path) -> dict[str, Any]:
+    """Parse a file of at most ``MAX_TOML_BYTES``; every fault names it."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_TOML_BYTES + 1)
+        if len(data) > MAX_TOML_BYTES:
+            raise ValueError(f"larger than the limit of {MAX_TOML_BYTES:,} bytes")
+        return tomllib.loads(data.decode("utf-8"))
+    except RecursionError:
+        got = "lists or tables nested too deep"
+    except (OSError, ValueError) as error:  # also of UTF-8, of TOML, of a number of 5,000 digits
+        got = str(error)
+    raise ProtocolError(f"not a readable TOML file: {got}", where=str(path))
 
 
 def _read_tables(
@@ -92,6 +110,9 @@ def _read_tables(
             mistakes.append(f"table [{table}] is missing")
             continue
         source, by_key = entries.pop("source", None), entries.pop("sources", {})
+        if not isinstance(by_key, dict):
+            mistakes.append(f"[{table}.sources] must be a table, got {shortened(by_key)}")
+            by_key = {}
         if not (isinstance(source, str) and source.strip()):
             mistakes.append(f"[{table}] names no source")
         names = [rule.name for rule in fields]
@@ -104,9 +125,9 @@ def _read_tables(
                 mistakes.append(f"[{table}] lacks {rule.name}")
                 continue
             value = _read_value(rule, entries[rule.name])
-            complaint = rule.metadata["check"](value)
+            complaint = complaint_of(rule, value)
             if complaint:
-                mistakes.append(f"{rule.name} {complaint}, got {entries[rule.name]!r}")
+                mistakes.append(f"{rule.name} {complaint}, got {shortened(entries[rule.name])}")
             rules[rule.name] = value
             sources[rule.name] = str(by_key.get(rule.name, source))
     return rules, sources
@@ -115,7 +136,7 @@ def _read_tables(
 def _read_value(rule: dataclasses.Field[Any], value: object) -> object:
     try:
         return rule.metadata["read"](value)
-    except (TypeError, ValueError, KeyError):
+    except (TypeError, ValueError, KeyError, OverflowError):
         return value  # left as written: the rule's check says what it must be
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import ProtocolError
+from ..limits import MAX_LEVELS
 
 SCHEMA = 1
 
@@ -27,6 +28,25 @@ def rule(table: str, check: Check, read: Callable[[Any], Any] = lambda value: va
 def rules_of(kind: type[Protocol]) -> list[dataclasses.Field[Any]]:
     """The fields of a kind of protocol that are rules."""
     return [entry for entry in dataclasses.fields(kind) if "table" in entry.metadata]
+
+
+def complaint_of(entry: dataclasses.Field[Any], value: object) -> str | None:
+    """What is wrong with the value of a rule; None if it holds.
+
+    A file may give any value: where a check cannot even look at it, such as a list among words or
+    an integer of 400 digits, it does not hold.
+    """
+    try:
+        complaint: str | None = entry.metadata["check"](value)
+    except (TypeError, ValueError, OverflowError):
+        return "has a value of another kind"
+    return complaint
+
+
+def shortened(value: object) -> str:
+    """The value as Python writes it, cut where it is very long."""
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +65,8 @@ class Protocol:
     name: str
 
     def __post_init__(self) -> None:
-        mistakes = list(self._mistakes())
+        # How rules go together is asked only if each holds by itself.
+        mistakes = list(Protocol._mistakes(self)) or list(self._mistakes())
         if mistakes:
             raise ProtocolError(
                 "the rules do not hold: " + "; ".join(mistakes), where=f"protocol {self.name}"
@@ -53,9 +74,9 @@ class Protocol:
 
     def _mistakes(self) -> Iterator[str]:
         for entry in rules_of(type(self)):
-            complaint = entry.metadata["check"](getattr(self, entry.name))
+            complaint = complaint_of(entry, getattr(self, entry.name))
             if complaint:
-                yield f"{entry.name} {complaint}, got {getattr(self, entry.name)!r}"
+                yield f"{entry.name} {complaint}, got {shortened(getattr(self, entry.name))}"
 
     @property
     def rules(self) -> dict[str, Any]:
@@ -75,8 +96,10 @@ def one_of(*allowed: str) -> Check:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is an int or a float, and no bool."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether a value is an int that float64 can hold or a float, and no bool."""
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) < 2**1023
+    return isinstance(value, float)
 
 
 def number(value: Any) -> str | None:
@@ -105,17 +128,22 @@ def ascending(lower: float, upper: float, *, least: int) -> Check:
 
 def limits(values: object) -> str | None:
     """The value is a tuple of limits of a count."""
-    expected = "must be distinct positive integers (none: no limit)"
-    if not isinstance(values, tuple) or len(set(values)) < len(values):
+    expected = "must be distinct positive integers below 2**31 (none: no limit)"
+    if not isinstance(values, tuple) or any(type(value) is not int for value in values):
         return expected
-    whole = (isinstance(value, int) and not isinstance(value, bool) for value in values)
-    return None if all(whole) and all(value > 0 for value in values) else expected
+    inside = all(0 < value < 2**31 for value in values)
+    return None if inside and len(set(values)) == len(values) else expected
 
 
 def read_levels(value: object) -> object:
-    """Numbers as written, or ``{linspace = [first, last, count]}``: float64 ``numpy.linspace``."""
+    """Numbers as written, or ``{linspace = [first, last, count]}``: float64 ``numpy.linspace``.
+
+    More than ``MAX_LEVELS`` of them stay as written, for the check to refuse.
+    """
     if isinstance(value, Mapping) and set(value) == {"linspace"}:
         first, last, count = value["linspace"]
+        if type(count) is not int or not 0 <= count <= MAX_LEVELS:
+            return value
         return tuple(np.linspace(first, last, count).tolist())
     return tuple(value) if isinstance(value, list) else value
 
