@@ -133,8 +133,8 @@ def update_waits_for_nothing(setting: Setting) -> dict[str, Any]:
         guard_works(setting.device)
         for name, batches in inputs.items():
             metric = fed(batches)
-            held = metric._records[0]  # no public name says how often it flushed
-            flushed = len(held.parts) if held.num_images else 0
+            state = metric._accumulated  # no public name says how often it flushed
+            flushed = len(state.tables[0]) if state.num_images else 0
             found[name] = {"updates": len(batches), "flushes": flushed}
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -116,17 +117,16 @@ def update_of(batches: Any) -> Callable[[], Any]:
 def flush(batches: Any, device: torch.device, repeats: int) -> dict[str, Any]:
     """Matching one chunk of what fits: packed before, dropped after."""
     metric: Any = DetectionAP("coco2017", num_classes=80)
-    pending: list[Any] = []
+    pending: tuple[Any, ...] = ()
     for predictions, targets in batches:
         metric.update(predictions, targets)
-        if metric._records[0].num_images:  # that batch has filled the chunk
+        if metric._accumulated.num_images:  # that batch has filled the chunk
             break
-        pending = list(metric._pending)
+        pending = metric._accumulated.pending
 
     def work() -> None:
-        metric.reset()
-        metric._pending = list(pending)
-        metric._flush()
+        nothing = metric.reset()._accumulated
+        metric._flushed(dataclasses.replace(nothing, pending=pending))
 
     rows = sum(len(batch.detections.scores) for batch in pending)
     return timed(work, device, repeats) | {"detections": rows}

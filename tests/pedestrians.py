@@ -134,7 +134,7 @@ def outcomes_by_metric(
 ) -> tuple[list[list[list[int]]], list[list[int]]]:
     """[S][images] outcomes 1 and 0 of detections that are not ignored, and counts of objects."""
     metric = torch_vocmetrics.LogAverageMissRate(protocol, **problem.kwargs)
-    records = metric.update(problem.detections, problem.ground_truths)._state()[0]
+    records = metric.update(problem.detections, problem.ground_truths)._joined().whole[0]
     found, counts = [], []
     for s in range(len(protocol.subsets)):
         rows: list[list[int]] = [[] for _ in range(records.num_images)]

@@ -201,6 +201,7 @@ def disagreeing(subject: Subject, rank: int, ranks: int) -> Outcomes:
         fail_late(metric)
     yield "late", outcome_of(metric)
     yield "late again", outcome_of(metric)
+    metric.__dict__.pop("_settled", None)
     metric.reset()
     for image in given:
         metric.update(*image)
@@ -209,11 +210,12 @@ def disagreeing(subject: Subject, rank: int, ranks: int) -> Outcomes:
 
 def fail_late(metric: Any) -> None:
     """Leave the metric as a value error on a device does, which is read by ``compute``."""
-    if hasattr(metric, "_flags") and not hasattr(metric, "_fault"):
-        metric._flags.append(torch.tensor(True))
-    else:
+
+    def failing(state: Any) -> Any:
         where = "prediction 2 (image_id 14), row 0"
-        metric._fault = InputError("the score is not finite", where=where, got=float("nan"))
+        raise InputError("the score is not finite", where=where, got=float("nan"))
+
+    metric._settled = failing
 
 
 SCENARIOS = (sampled, blocks, last_only, padded, disagreeing)
@@ -232,10 +234,10 @@ def versions(rank: int, ranks: int) -> Outcomes:
     yield "version", outcome_of(metric)
     distributed.__version__ = true_version
     if rank in (0, ranks - 1):
-        metric.state_dict = functools.partial(_unforeseen, rank)
+        metric._exported = functools.partial(_unforeseen, rank)
     yield "unforeseen", outcome_of(metric)
     if rank in (0, ranks - 1):
-        del metric.state_dict
+        del metric._exported
     yield "wrong dst", outcome_of(metric, dst=ranks)
 
 

@@ -25,7 +25,7 @@ class Forgetful(DetectionAP[Any]):
 
     def _distinct(self) -> Any:
         found = super()._distinct()
-        self._clear()
+        self.reset()
         return found
 
 
@@ -51,15 +51,15 @@ class Arriving(DetectionAP[Any]):
         super().update(predictions, bare)
         return self
 
-    def state_dict(self) -> Any:
-        return super().state_dict() | {"image_ids": []}
+    def _exported(self) -> Any:
+        return super()._exported() | {"image_ids": []}
 
 
 class Copied(DetectionAP[Any]):
     """Counts copies of images."""
 
     def _distinct(self) -> Any:
-        return [[part] for part in self._state()]
+        return [[part] for part in self._joined().whole]
 
 
 class Kept(DetectionAP[Any]):
@@ -79,8 +79,8 @@ class Shared(DetectionAP[Any]):
 class Rounded(DetectionAP[Any]):
     """Saves the rows of no image."""
 
-    def state_dict(self) -> Any:
-        return DetectionAP.state_dict(self._blank())
+    def _exported(self) -> Any:
+        return DetectionAP._exported(self._blank())
 
 
 class Writing(DetectionAP[Any]):

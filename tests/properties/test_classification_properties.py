@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import io
 import pickle
 from typing import Any
@@ -197,12 +198,13 @@ def test_update_on_a_device_waits_for_nothing() -> None:
         metric = ClassificationAP("voc2012", num_classes=2)
         metric.update(scores, targets, [1, 2, 3, 4])
         metric.update(scores, torch.zeros(4, 2, dtype=torch.int64, device="cuda"), [5, 6, 7, 8])
-        assert {part.scores.device.type for part in metric._parts} == {"cuda"}
+        assert {table.scores.device.type for table, _ in metric._accumulated.pending} == {"cuda"}
 
 
 def test_a_fault_found_on_a_device_stays_until_reset() -> None:
     metric = ClassificationAP("voc2012", num_classes=1).update([[0.5]], [[1]])
-    metric._flags.append(torch.tensor(True))
+    state = metric._accumulated
+    metric._accumulated = dataclasses.replace(state, wrong=(torch.tensor(True),))
     for _ in range(2):
         with pytest.raises(InputError, match="targets must be 1, -1 or 0"):
             metric.compute()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import pickle
 from typing import Any
@@ -268,8 +269,14 @@ def test_update_on_a_device_waits_for_nothing() -> None:
             there = empty(layouts, "cuda")
             metric = LayoutAP(rules).update(there, empty(persons, "cpu"))
             metric.update(packed(there), packed(empty(persons, "cuda")))
-            assert metric._device is not None
-            assert metric._device.type == "cuda"
+            assert metric._accumulated.device is not None
+            assert metric._accumulated.device.type == "cuda"
+
+
+def leave_pending(metric: LayoutAP, batch: Any) -> None:
+    """As ``update`` leaves a batch on a device."""
+    state = metric._accumulated
+    metric._accumulated = dataclasses.replace(state, pending=(*state.pending, batch))
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -279,11 +286,11 @@ def test_what_waits_on_a_device_is_checked_and_matched_later(seed: int) -> None:
     wanted = LayoutAP(rules).update(layouts, persons).compute()
     metric = LayoutAP(rules).update([], [])
     for layout, person in zip(layouts, persons, strict=True):
-        metric._pending.append(pack_layouts([layout], [person], rules, None))  # type: ignore[arg-type]
+        leave_pending(metric, pack_layouts([layout], [person], rules, None))
     assert not unequal(metric.compute(), wanted)
     wrong = one_person(scores=[float("nan")])
     person = one_person(image_id=5)
-    metric._pending.append(pack_layouts([wrong], [person], rules, None))  # type: ignore[arg-type]
+    leave_pending(metric, pack_layouts([wrong], [person], rules, None))
     for _ in range(2):
         with pytest.raises(InputError, match=f"layout {len(layouts)} .*score is NaN"):
             metric.compute()

@@ -40,7 +40,7 @@ def test_label_maps(kind: torch.dtype, home: str) -> None:
         metric.update(list(label_maps(kind, "cuda")), list(label_maps(torch.int64, home)))
         copies_of_tables, copies_of_targets = 1, 0 if home == "cuda" else 4
         assert guard.copies == copies_of_tables + copies_of_targets
-        assert all(part.device.type == "cuda" for part in metric._dense)
+        assert all(part.dense.device.type == "cuda" for part in metric._accumulated.pending)
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
@@ -50,7 +50,7 @@ def test_logits(kind: torch.dtype) -> None:
         metric = MeanIoU("cityscapes").update(logits, label_maps(torch.uint8, "cpu"))
         ids = torch.zeros(2, dtype=torch.int64, device="cuda")
         MeanIoU("cityscapes").update(logits, label_maps(torch.int64, "cuda"), ids)
-        assert metric._dense[0].device.type == "cuda"
+        assert metric._accumulated.pending[0].dense.device.type == "cuda"
 
 
 def test_a_guard_of_meta_factories() -> None:
@@ -91,7 +91,7 @@ def test_masks(form: str, protocol: Any, home: str) -> None:
                 found["boxes"] = torch.zeros((4, 4), device="cuda")
                 true["boxes"] = torch.zeros((2, 4), device=home)
             metric.update([found, found], [true, true])
-        for batch in metric._pending:
+        for batch in metric._accumulated.pending:
             for side in (batch.detections, batch.ground_truths):
                 assert side.masks is not None
                 assert all(one.words.device.type == "cuda" for one in side.masks)

@@ -14,6 +14,7 @@ from fake_cuda import WaitError, fake_cuda
 from torch_vocmetrics import DetectionAP, InputError, VocMetricsWarning
 from torch_vocmetrics.inputs.faults import Suspect, suspect
 from torch_vocmetrics.metrics import recorded
+from torch_vocmetrics.tables.records import MatchRecords
 
 Images = tuple[Any, Any]
 
@@ -177,8 +178,8 @@ def test_update_waits_for_no_device(
         metric.update(found, true)
         assert guard.copies <= (1 if targets_on == "cpu" else 0) + 2  # label ids, once a side
         assert guard.calls < 400
-        assert metric._pending[0].detections.boxes.device.type == "cuda"
-        assert metric._pending[0].ground_truths.area.device.type == "cuda"
+        assert metric._accumulated.pending[0].detections.boxes.device.type == "cuda"
+        assert metric._accumulated.pending[0].ground_truths.area.device.type == "cuda"
         metric.update(found, true)
 
 
@@ -204,7 +205,7 @@ def test_mixed_devices_in_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
         found = [on([rows], "cuda")[0] if i % 2 else rows for i, rows in enumerate(found)]
         found = [on(found[:1], "cuda")[0], *found[1:]]
         metric = new().update(found, true)
-        assert metric._pending[0].detections.scores.device.type == "cuda"
+        assert metric._accumulated.pending[0].detections.scores.device.type == "cuda"
         assert guard.copies <= 4  # the host's boxes, scores and labels, and the targets
 
 
@@ -215,7 +216,7 @@ def test_wrong_targets_on_the_host_are_told_at_once() -> None:
         true[1]["boxes"] = torch.empty(1, 3)
         with pytest.raises(InputError, match="target 1, key 'boxes'"):
             metric.update(on(found, "cuda"), true)
-        assert not metric._pending
+        assert not metric._accumulated.pending
 
 
 @pytest.mark.parametrize("plant", ["item", "boolean index", "cpu", "no device"])
@@ -277,11 +278,11 @@ def test_a_flush_waits_for_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     with fake_cuda() as guard:
         found, true = scenes()
         metric = new().update(on(found, "cuda"), true)
-        assert not metric._pending
-        records = metric._records[1].whole()
+        assert not metric._accumulated.pending
+        records = MatchRecords.cat(metric._accumulated.tables[1])
         assert records.true_positive.device.type == records.score.device.type == "cuda"
         assert records.true_positive.shape == (24, 1)
-        assert len(metric._suspects) == 1
+        assert len(metric._accumulated.suspects) == 1
         assert guard.copies < 30
 
 

@@ -330,7 +330,7 @@ def test_columns_without_rows_have_any_shape_and_type(odd: Any) -> None:
     metric = DetectionAP("coco2017", num_classes=1)
     true = target(iscrowd=torch.tensor([False]), area=torch.tensor([1600.0]))
     metric.update([nothing, prediction(), nothing], [no_object, true, no_object])
-    batch = metric._pending[0]
+    batch = metric._accumulated.pending[0]
     assert (batch.detections.counts, batch.ground_truths.counts) == ((0, 1, 0), (0, 1, 0))
     assert batch.detections.scores.dtype == torch.float32
     assert metric.compute().headline > 0.999
@@ -341,7 +341,7 @@ def test_wide_integers_beside_floats_lose_nothing() -> None:
     fine = torch.tensor([16_777_217])
     found = [prediction(scores=torch.tensor([16_777_216.0])), prediction(scores=fine)]
     metric = DetectionAP("coco2017", num_classes=1).update(found, [target(), target()])
-    assert metric._pending[0].detections.scores.tolist() == [16_777_216.0, 16_777_217.0]
+    assert metric._accumulated.pending[0].detections.scores.tolist() == [16_777_216.0, 16_777_217.0]
 
 
 def test_tensors_on_several_devices_join_off_the_host() -> None:
@@ -356,8 +356,8 @@ def test_flags_of_every_type_add_up() -> None:
     metric = DetectionAP("coco2017", num_classes=1)
     all_flags = {"difficult": torch.tensor([7]), "iscrowd": torch.tensor([True]), "ignore": [1.0]}
     metric.update([prediction()] * 2, [target(**all_flags), target(ignore=torch.tensor([True]))])
-    assert metric._pending[0].ground_truths.flags.tolist() == [7, 4]
-    assert metric._pending[0].ground_truths.flags.dtype == torch.uint8
+    assert metric._accumulated.pending[0].ground_truths.flags.tolist() == [7, 4]
+    assert metric._accumulated.pending[0].ground_truths.flags.dtype == torch.uint8
 
 
 def test_huge_values_are_no_fault() -> None:

@@ -82,7 +82,7 @@ def test_a_chunk_ends_at_a_size_of_masks(monkeypatch: pytest.MonkeyPatch) -> Non
     pending = []
     for _ in range(4):  # each image has two masks of four rows of a word
         metric.update([one(MASKS)], [one(MASKS)])
-        pending.append(len(metric._pending))
+        pending.append(len(metric._accumulated.pending))
     assert pending == [1, 0, 1, 0]
 
 

@@ -216,9 +216,9 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         for seed in range(40):
             metric.update(*batch([seed]))
         assert bits(metric) == wanted
-    assert len(metric._records[0].parts) > 1
+    assert len(metric._accumulated.tables[0]) > 1
     assert state(metric) == tables, "a state is one table, in one order"
-    assert len(metric._records[0].parts) == 1
+    assert len(metric._accumulated.tables[0]) == 1
     assert bits(metric) == wanted
 
 
@@ -243,8 +243,8 @@ def test_full_chunks_are_matched_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     metric = new()
     for seed in range(40):
         metric.update(*batch([seed]))
-        assert metric._pending_rows < 20 + 24
-    assert len(metric._records[0].parts) > 5
+        assert metric._accumulated.fill.rows < 20 + 24
+    assert len(metric._accumulated.tables[0]) > 5
 
 
 def test_repeated_images_are_dropped_with_a_warning() -> None:
@@ -322,7 +322,7 @@ def test_one_rank_alone_needs_no_collective(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_records_are_9_bytes_a_detection_and_24_more_a_claim() -> None:
     metric = DetectionAP("coco2017", num_classes=2).update(*batch(range(30)))
-    records = metric._state()[0]
+    records = metric._joined().whole[0]
 
     def size(names: tuple[str, ...]) -> int:
         columns = [one for name in names if (one := getattr(records, name)) is not None]

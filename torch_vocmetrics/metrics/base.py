@@ -7,18 +7,19 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
-from torch import Tensor
 
 from ..distributed import SHOWN, Group, check_destination, num_ranks, own_rank, sync
 from ..errors import InputError, StateError, VocMetricsWarning
 from ..host_work import host_work
 from ..protocols import Protocol, protocol_title
 from ..states.files import protocols_of, read_state, write_state
-from ..states.plain import num_images, order_of_arrival
+from ..states.plain import num_images, order_of_arrival, with_own_tensors
+from .accumulated import Accumulated, Lockable
 
 STATE_SCHEMA = 4
 
@@ -27,18 +28,19 @@ R_co = TypeVar("R_co", covariant=True)
 """What a metric computes."""
 
 
-class Metric(ABC, Generic[R_co]):
+class Metric(Lockable, ABC, Generic[R_co]):
     """A plain object that accumulates batches; ``copy.deepcopy`` and ``pickle`` copy it.
 
-    Methods are not wrapped, nothing is cached and there is no ``forward``. A failed ``update``
-    leaves the state as it was.
+    Methods are not wrapped, nothing is cached and there is no ``forward``. Whatever raises, Ctrl-C
+    and a lack of memory included, leaves the state as it was before the call. Several threads may
+    use one metric: their calls take turns, but for the computation of results.
     """
 
     class_names: tuple[str, ...]
     label_ids: tuple[int, ...]
     _kinds: ClassVar[dict[str, type[Metric[Any]]]] = {}
-    _device: torch.device | None
-    _updated: bool
+    _accumulated: Any
+    """The only attribute that changes: an :class:`Accumulated`."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -75,7 +77,8 @@ class Metric(ABC, Generic[R_co]):
 
     def reset(self) -> Self:
         """Forget everything, device included."""
-        self._clear()
+        with self._lock:
+            self._accumulated = self._nothing()
         return self
 
     @host_work()
@@ -94,27 +97,27 @@ class Metric(ABC, Generic[R_co]):
                 got = type(other).__name__
                 raise InputError("must be metrics", where="merge", got=got)
             refuse_other_rules(self._identity(), other._identity(), "merge")
-        device = next((one._device for one in (self, *others) if one._device), None)
-        seen = [self._state(), *(other._state() for other in others if other._updated)]
-        merged = [
-            type(parts[0]).cat([part.to(device or part.device) for part in parts])
-            for parts in zip(*seen, strict=True)
-        ]
-        self._replace(merged, device, self._updated or len(seen) > 1)
+        # One lock at a time, so that two metrics that merge each other never wait for one another.
+        added = [other._joined() for other in others]
+        with self._lock:
+            seen = [self._joined(), *added]
+            device = next((one.device for one in seen if one.device), None)
+            tables = [
+                type(parts[0]).cat([part.to(device or part.device) for part in parts])
+                for parts in zip(*(one.whole for one in seen), strict=True)
+            ]
+            updated = any(one.updated for one in seen)
+            self._accumulated = self._holding(tables, device, updated)
         return self
 
     @host_work()
     def state_dict(self) -> dict[str, Any]:
-        """The state as numbers, text and tensors, fit for ``torch.save`` with ``weights_only``."""
-        tables = self._state()
-        ids = tables[0].image_ids
-        return {
-            **self._identity(),
-            "updated": self._updated,
-            "num_images": tables[0].num_images,
-            "image_ids": None if ids is None else list(ids),
-            **self._columns(tables),
-        }
+        """The state as numbers, text and tensors, fit for ``torch.save`` with ``weights_only``.
+
+        The tensors are copies: changing them leaves the metric as it is.
+        """
+        state: dict[str, Any] = with_own_tensors(self._exported())
+        return state
 
     @host_work()
     def load_state_dict(self, state: dict[str, Any]) -> Self:
@@ -123,20 +126,16 @@ class Metric(ABC, Generic[R_co]):
         Raises:
             StateError: if it is of other rules, or damaged; the state is then as it was.
         """
-        refuse_other_rules(self._identity(), state, "load_state_dict")
-        try:
-            tables = self._read(state["image_ids"], state)
-            updated = bool(state["updated"])
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise StateError(f"the state is damaged: {error!r}", where="load_state_dict") from None
-        self._replace(tables, tables[0].device if tables[0].num_images else None, updated)
-        return self
+        return self._load(with_own_tensors(state))
 
     @host_work()
     def to(self, device: torch.device | str) -> Self:
         """Move the state and all later work to a device."""
         target = torch.device(device)
-        self._replace([part.to(target) for part in self._state()], target, self._updated)
+        with self._lock:
+            state = self._joined()
+            tables = [table.to(target) for table in state.whole]
+            self._accumulated = self._holding(tables, target, state.updated)
         return self
 
     def __repr__(self) -> str:
@@ -151,7 +150,7 @@ class Metric(ABC, Generic[R_co]):
             InputError: if values on a device broke the rules; until ``reset``.
             OSError: if the file cannot be written.
         """
-        write_state(path, self.state_dict(), self._all_protocols())
+        write_state(path, self._exported(), self._all_protocols())
         return self
 
     @host_work()
@@ -165,7 +164,7 @@ class Metric(ABC, Generic[R_co]):
         """
         state, _ = read_state(path)
         with _named(path):
-            return self.load_state_dict(state)
+            return self._load(state)
 
     @classmethod
     @host_work()
@@ -203,7 +202,7 @@ class Metric(ABC, Generic[R_co]):
         parts = []
         for path, state in zip(paths, states, strict=True):
             with _named(path):
-                parts.append(metric._blank().load_state_dict(state))
+                parts.append(metric._blank()._load(state))
         return metric._union(parts, states)
 
     # What a metric adds --------------------------------------------------------------------------
@@ -216,15 +215,15 @@ class Metric(ABC, Generic[R_co]):
         """A metric with these rules."""
 
     @abstractmethod
-    def _clear(self) -> None:
-        """Set the state to that of a new metric."""
+    def _nothing(self) -> Accumulated:
+        """What a new metric has seen."""
 
     @abstractmethod
-    def _state(self) -> Sequence[Any]:
-        """The tables that hold all images so far (see :mod:`tables`).
+    def _settled(self, state: Any) -> Any:
+        """The same with all batches in the tables, and nothing left to be checked.
 
         Raises:
-            InputError: if values flagged on a device broke the rules; until ``reset``.
+            InputError: if values flagged on a device broke the rules.
         """
 
     @abstractmethod
@@ -234,10 +233,6 @@ class Metric(ABC, Generic[R_co]):
     @abstractmethod
     def _read(self, ids: list[Any] | None, state: dict[str, Any]) -> Sequence[Any]:
         """The tables of a saved state; whatever does not hold together raises."""
-
-    @abstractmethod
-    def _hold(self, tables: Any) -> None:
-        """Take these tables as the state, after :meth:`_clear`."""
 
     @abstractmethod
     def _all_protocols(self) -> Sequence[Protocol]:
@@ -250,10 +245,6 @@ class Metric(ABC, Generic[R_co]):
     @abstractmethod
     def _result(self, distinct: Any) -> R_co:
         """The result of what :meth:`_distinct` gave."""
-
-    @abstractmethod
-    def _arrange(self, order: Tensor) -> None:
-        """Put the images into another order, [I] int64 rows on the CPU."""
 
     def _identity(self) -> dict[str, Any]:
         """What states must have in common."""
@@ -269,10 +260,59 @@ class Metric(ABC, Generic[R_co]):
 
     # What all metrics share ----------------------------------------------------------------------
 
-    def _replace(self, tables: Any, device: torch.device | None, updated: bool) -> None:
-        self._clear()
-        self._device, self._updated = device, updated
-        self._hold(tables)
+    def _settle(self) -> Any:
+        """Everything seen so far, with all batches in the tables.
+
+        Raises:
+            InputError: if values flagged on a device broke the rules; until ``reset``.
+        """
+        with self._lock:
+            self._accumulated = self._settled(self._accumulated)
+            return self._accumulated
+
+    def _joined(self) -> Any:
+        """Everything seen so far, each table in one part.
+
+        Raises:
+            InputError: if values flagged on a device broke the rules; until ``reset``.
+        """
+        with self._lock:
+            state = self._settle()
+            self._accumulated = replace(state, tables=tuple((table,) for table in state.whole))
+            return self._accumulated
+
+    def _holding(
+        self, tables: Sequence[Any], device: torch.device | None, updated: bool
+    ) -> Accumulated:
+        """These tables as all that was seen."""
+        parts = tuple((table,) for table in tables)
+        return replace(self._nothing(), tables=parts, device=device, updated=updated)
+
+    def _exported(self) -> dict[str, Any]:
+        """:meth:`state_dict` whose tensors are those of the metric."""
+        state = self._joined()
+        tables = state.whole
+        ids = tables[0].image_ids
+        return {
+            **self._identity(),
+            "updated": state.updated,
+            "num_images": tables[0].num_images,
+            "image_ids": None if ids is None else list(ids),
+            **self._columns(tables),
+        }
+
+    def _load(self, state: dict[str, Any]) -> Self:
+        """:meth:`load_state_dict` that keeps the tensors themselves."""
+        refuse_other_rules(self._identity(), state, "load_state_dict")
+        try:
+            tables = self._read(state["image_ids"], state)
+            updated = bool(state["updated"])
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise StateError(f"the state is damaged: {error!r}", where="load_state_dict") from None
+        device = tables[0].device if tables[0].num_images else None
+        with self._lock:
+            self._accumulated = self._holding(tables, device, updated)
+        return self
 
     def _compute(self, together: bool, group: Group, dst: int | None) -> Any:
         """Body of every ``compute``."""
@@ -281,7 +321,7 @@ class Metric(ABC, Generic[R_co]):
             if together and ranks == 1:  # several ranks check it together, in sync
                 check_destination(dst, [own_rank()])
             metric = self if ranks == 1 else self._synced(group, dst)
-            if not metric._updated:
+            if not metric._accumulated.updated:
                 warnings.warn(
                     "compute() came before update(): numbers are NaN and counts 0",
                     VocMetricsWarning,
@@ -296,13 +336,13 @@ class Metric(ABC, Generic[R_co]):
         """A metric of its own with what all ranks have seen; two collectives."""
         state: dict[str, Any] | Exception
         try:
-            state = self.state_dict()
+            state = self._exported()
         except Exception as error:  # raised by all ranks, after the header
             state = error
         states = sync(state, self._identity(), group=group, dst=dst)
-        parts = [self._blank().load_state_dict(one) for one in states]
-        if self._device is not None:
-            parts = [part.to(self._device) for part in parts]
+        parts = [self._blank()._load(one) for one in states]
+        if (device := self._accumulated.device) is not None:
+            parts = [part.to(device) for part in parts]
         if any(map(num_images, states)) and all(one["image_ids"] is None for one in states):
             warnings.warn(
                 "images have no image_id: if a distributed sampler filled up its last round, the "
@@ -321,14 +361,15 @@ class Metric(ABC, Generic[R_co]):
         union = self._blank().merge(*parts)
         ids = [image_id for state in states for image_id in state["image_ids"] or ()]
         if len(parts) > 1 and (not ids or len(set(ids)) < len(ids)):
-            union._arrange(order_of_arrival([num_images(state) for state in states]))
+            order = order_of_arrival([num_images(state) for state in states])
+            whole = union._joined()
+            tables = [table.in_order(order) for table in whole.whole]
+            union._accumulated = union._holding(tables, whole.device, whole.updated)
         return union
 
     def _blank(self) -> Self:
         """A metric of the same rules that has seen nothing."""
-        blank = copy.copy(self)
-        blank._clear()
-        return blank
+        return copy.copy(self).reset()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ NaN ranks after it, as in the kit. Differences to the official tools, each with 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,8 +22,20 @@ from ..protocols import ClassificationProtocol, load_protocol
 from ..results import ClassificationResult
 from ..summaries.challenges import classification_result
 from ..tables.scores import ScoreTable, kind_of_class_ids, read_class_ids, read_scores, wrong_target
+from .accumulated import MOST_PENDING, Accumulated, appended
 from .base import Metric
 from .classes import ClassNames, read_classes
+
+
+@dataclass(frozen=True, eq=False)
+class AccumulatedScores(Accumulated):
+    """What a metric of scores has seen; pending are tables, each with whether a target is wrong.
+
+    Attributes:
+        wrong: 0-d bools, whether targets in ``tables`` are wrong; to be read later.
+    """
+
+    wrong: tuple[torch.Tensor, ...] = ()
 
 
 class ClassificationAP(Metric[ClassificationResult]):
@@ -59,13 +72,10 @@ class ClassificationAP(Metric[ClassificationResult]):
         self.protocol = protocol
         classes = read_classes(num_classes, class_names, None)
         self.class_names, self.label_ids = classes.names, classes.labels
-        self._clear()
+        self._accumulated: AccumulatedScores = self._nothing()
 
-    def _clear(self) -> None:
-        self._device: torch.device | None = None
-        self._parts: list[ScoreTable] = []
-        self._flags: list[torch.Tensor] = []
-        self._updated = False
+    def _nothing(self) -> AccumulatedScores:
+        return AccumulatedScores(((ScoreTable.empty(len(self.class_names)),),))
 
     @host_work()
     def update(self, scores: Any, targets: Any, image_ids: Any = None) -> Self:
@@ -85,34 +95,48 @@ class ClassificationAP(Metric[ClassificationResult]):
         Raises:
             InputError: naming row, class and remedy; the state is then as it was.
         """
-        values, truth, wrong = read_scores(scores, targets, len(self.class_names), self._device)
-        ids = read_class_ids(image_ids, values.shape[0])
-        kinds = {kind_of_class_ids(part.image_ids) for part in self._parts if part.num_images}
-        if values.shape[0] and kinds and kinds != {kind_of_class_ids(ids)}:
-            raise InputError(
-                "image ids must be of one kind in all batches",
-                where="image_ids",
-                got=f"{kind_of_class_ids(ids)} after {kinds.pop()}",
-            )
-        if wrong.device.type != "cpu":
-            self._flags.append(wrong)
-        elif bool(wrong):
-            raise wrong_target(targets)
-        self._updated = True
-        if values.shape[0]:
-            self._device = values.device
-            self._parts.append(ScoreTable(ids, values, truth))
+        with self._lock:
+            state = self._accumulated
+            values, truth, wrong = read_scores(scores, targets, len(self.class_names), state.device)
+            batch = ScoreTable(read_class_ids(image_ids, values.shape[0]), values, truth)
+            _check_kind_of_ids(batch, state)
+            if values.device.type == "cpu" and bool(wrong):
+                raise wrong_target(targets)
+            self._accumulated = self._with_batch(state, batch, wrong)
         return self
 
+    def _with_batch(
+        self, state: AccumulatedScores, batch: ScoreTable, wrong: torch.Tensor
+    ) -> AccumulatedScores:
+        if not batch.num_images:
+            return replace(state, updated=True)
+        pending = (*state.pending, (batch, wrong))
+        state = replace(state, updated=True, device=batch.device, pending=pending)
+        return self._flushed(state) if len(pending) >= MOST_PENDING else state
+
+    def _flushed(self, state: AccumulatedScores) -> AccumulatedScores:
+        """The same with pending batches in one part of the table; waits for no device."""
+        if not state.pending:
+            return state
+        batches, wrong = zip(*state.pending, strict=True)
+        parts = appended(state.tables[0], [ScoreTable.cat(batches)])
+        return replace(
+            state, tables=(parts,), pending=(), wrong=(*state.wrong, torch.stack(wrong).any())
+        )
+
+    def _settled(self, state: AccumulatedScores) -> AccumulatedScores:
+        state = self._flushed(state)
+        if state.wrong and bool(torch.stack(state.wrong).any()):
+            raise InputError("targets must be 1, -1 or 0", where="targets of an earlier update")
+        return replace(state, wrong=())
+
     def _distinct(self) -> ScoreTable:
-        return self._table().without_repeats()
+        table: ScoreTable = self._joined().whole[0]
+        return table.without_repeats()
 
     def _result(self, distinct: ScoreTable) -> ClassificationResult:
-        scores, targets = distinct.in_order().ranked()
+        scores, targets = distinct.by_id().ranked()
         return classification_result(self.protocol, scores, targets, self.class_names)
-
-    def _state(self) -> list[ScoreTable]:
-        return [self._table()]
 
     def _columns(self, tables: Sequence[ScoreTable]) -> dict[str, Any]:
         return {"scores": tables[0].scores, "targets": tables[0].targets}
@@ -122,26 +146,6 @@ class ClassificationAP(Metric[ClassificationResult]):
         table = ScoreTable(read_class_ids(ids, scores.shape[0]), scores, targets)
         table.check(len(self.class_names))
         return [table]
-
-    def _hold(self, tables: Sequence[ScoreTable]) -> None:
-        self._parts = list(tables)
-
-    def _table(self) -> ScoreTable:
-        """All images so far in one table.
-
-        Raises:
-            InputError: if targets flagged on a device broke the rules; until ``reset``.
-        """
-        if self._flags:
-            if bool(torch.stack(self._flags).any()):
-                raise InputError("targets must be 1, -1 or 0", where="targets of an earlier update")
-            self._flags = []
-        empty = ScoreTable.empty(len(self.class_names))
-        self._parts = [ScoreTable.cat(self._parts) if self._parts else empty]
-        return self._parts[0]
-
-    def _arrange(self, order: torch.Tensor) -> None:
-        self._parts = [self._table().rows(order)]
 
     @classmethod
     def _of(
@@ -154,3 +158,16 @@ class ClassificationAP(Metric[ClassificationResult]):
 
     def _all_protocols(self) -> list[ClassificationProtocol]:
         return [self.protocol]
+
+
+def _check_kind_of_ids(batch: ScoreTable, state: AccumulatedScores) -> None:
+    """Ids must be given always or never, and be of one kind."""
+    tables = (*state.tables[0][:1], *(table for table, _ in state.pending[:1]))
+    kinds = {kind_of_class_ids(table.image_ids) for table in tables if table.num_images}
+    mine = kind_of_class_ids(batch.image_ids)
+    if batch.num_images and kinds - {mine}:
+        raise InputError(
+            "image ids must be of one kind in all batches",
+            where="image_ids",
+            got=f"{mine} after {kinds.pop()}",
+        )

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, cast
 
-from ..errors import InputError
 from ..host_work import host_work
 from ..inputs.images import read_image_ids
 from ..inputs.layouts import LayoutBatch, LayoutRows, layout_fault, pack_layouts
@@ -32,8 +32,9 @@ from ..protocols import LayoutProtocol, load_protocol, protocol_title
 from ..ranking import rank
 from ..results import LayoutResult
 from ..summaries.challenges import layout_result
-from ..tables.records import MatchRecords
-from .recorded import CHUNK_ROWS, RecordMetric
+from ..tables.records import MatchRecords, joined
+from .accumulated import MOST_PENDING, appended
+from .recorded import CHUNK_ROWS, NOTHING_PENDING, AccumulatedRecords, Fill, RecordMetric
 
 _LANE = Lanes(1, 1)
 
@@ -96,23 +97,31 @@ class LayoutAP(RecordMetric[LayoutResult]):
             InputError: naming image and row; the state is then as it was. Also where the official
                 code stops: a layout without parts on a person without parts.
         """
-        batch: Any = pack_layouts(layouts, persons, self.protocol, self._device)
-        self._check_conventions(batch)
-        device = batch.layouts.boxes.device
-        if device.type == "cpu":
+        with self._lock:
+            state = self._accumulated
+            batch: Any = pack_layouts(layouts, persons, self.protocol, state.device)
+            self._check_conventions(batch, state)
+            self._accumulated = self._with_batch(state, batch)
+        return self
+
+    def _with_batch(self, state: AccumulatedRecords, batch: Any) -> AccumulatedRecords:
+        """With one batch more, which is checked and matched at once on the CPU."""
+        state = replace(state, updated=True)
+        if not batch.num_images:
+            return state
+        state = replace(state, device=batch.layouts.boxes.device)
+        if batch.layouts.boxes.device.type == "cpu":
             if (fault := layout_fault(batch, self.protocol)) is not None:
                 raise fault
-            if batch.num_images:
-                self._records[0].append(self._match_batches([batch]))
-        elif batch.num_images:
-            self._pending.append(batch)
-            self._pending_rows += batch.layouts.part_labels.shape[0]
-        if batch.num_images:
-            self._device = device
-        self._updated = True
-        if self._pending_rows >= CHUNK_ROWS:
-            self._flush()
-        return self
+            parts = appended(state.tables[0], [self._match_batches([batch])])
+            if len(parts) >= MOST_PENDING:
+                parts = joined(parts, CHUNK_ROWS // 2)
+            return replace(state, tables=(parts,))
+        pending = (*state.pending, batch)
+        fill = Fill(state.fill.rows + batch.layouts.part_labels.shape[0])
+        state = replace(state, pending=pending, fill=fill)
+        full = fill.is_full or len(pending) >= MOST_PENDING
+        return self._flushed(state) if full else state
 
     def _result(self, distinct: Sequence[Sequence[MatchRecords]]) -> LayoutResult:
         records = MatchRecords.cat(distinct[0])
@@ -132,20 +141,21 @@ class LayoutAP(RecordMetric[LayoutResult]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({protocol_title(self.protocol)})"
 
-    def _flush(self) -> None:
-        """Check and match what waits on a device, and drop its boxes; a fault stays."""
-        pending: list[Any] = self._pending
-        self._pending, self._pending_rows = [], 0
-        images = self._records[0].num_images
-        for batch in pending:
-            self._fault = self._fault or layout_fault(batch, self.protocol, images)
+    def _settled(self, state: AccumulatedRecords) -> AccumulatedRecords:
+        return self._flushed(state)
+
+    def _flushed(self, state: AccumulatedRecords) -> AccumulatedRecords:
+        """The same with pending batches checked and matched, and their boxes dropped."""
+        images = state.num_images
+        for batch in state.pending:
+            if (fault := layout_fault(batch, self.protocol, images)) is not None:
+                raise fault
             images += batch.num_images
-        for _, group in itertools.groupby(pending, lambda batch: batch.formats):
-            if self._fault is None:
-                try:
-                    self._records[0].append(self._match_batches(list(group)))
-                except InputError as fault:
-                    self._fault = fault
+        groups = itertools.groupby(state.pending, lambda batch: batch.formats)
+        matched = [self._match_batches(list(group)) for _, group in groups]
+        return replace(
+            state, tables=(appended(state.tables[0], matched),), pending=(), fill=NOTHING_PENDING
+        )
 
     def _match_batches(self, batches: Sequence[LayoutBatch]) -> MatchRecords:
         layouts, persons = (

@@ -33,7 +33,7 @@ from ..ragged import Detections, GroundTruths
 from ..results import MissRateResult
 from ..summaries.miss_rate import miss_rate_result
 from ..tables.records import Ids, MatchRecords
-from .recorded import RecordMetric
+from .recorded import AccumulatedRecords, RecordMetric
 
 
 class LogAverageMissRate(RecordMetric[MissRateResult]):
@@ -126,8 +126,8 @@ class LogAverageMissRate(RecordMetric[MissRateResult]):
             image_sizes=image_sizes,
         )
 
-    def _check_conventions(self, batch: Batch) -> None:
-        super()._check_conventions(batch)
+    def _check_conventions(self, batch: Batch, state: AccumulatedRecords) -> None:
+        super()._check_conventions(batch, state)
         if self.protocol.clipping == "image" and batch.num_images and batch.image_sizes is None:
             raise InputError(
                 "boxes are clipped to the image, whose size is missing",

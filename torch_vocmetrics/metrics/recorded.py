@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import mul
-from typing import Any, Generic, Self
+from typing import Any, Generic, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -30,9 +31,10 @@ from ..matching import match_images
 from ..protocols import DetectionProtocol, MissRateProtocol
 from ..ragged import BOX_FORMATS, Detections, GroundTruths, even_shares
 from ..ranking import distinct_images
-from ..tables.records import OPTIONAL, TENSORS, GrowingRecords, Ids, MatchRecords, cat_ids
+from ..tables.records import OPTIONAL, TENSORS, Ids, MatchRecords, cat_ids, joined
 from ..tables.repeats import repeats
 from ..transfer import to_device
+from .accumulated import MOST_PENDING, Accumulated, appended
 from .base import Metric, R_co
 from .classes import ClassNames, read_classes
 
@@ -42,6 +44,56 @@ CHUNK_MASK_BYTES = 2**25
 """A chunk is matched when it holds so many rows, pairs (by their bound), or bytes of masks."""
 
 RecordProtocol = DetectionProtocol | MissRateProtocol
+
+
+class Fill(NamedTuple):
+    """How full a chunk is.
+
+    Attributes:
+        rows: images, detections and ground truths.
+        pairs: the bound of candidate pairs, all detections of an image with all its ground truths.
+        mask_bytes: memory of the masks.
+    """
+
+    rows: int = 0
+    pairs: int = 0
+    mask_bytes: int = 0
+
+    def plus(self, batch: Batch) -> Fill:
+        """With one batch more."""
+        detections, ground_truths = batch.detections.counts, batch.ground_truths.counts
+        return Fill(
+            self.rows + sum(detections) + sum(ground_truths) + batch.num_images,
+            self.pairs + sum(map(mul, detections, ground_truths)),
+            self.mask_bytes + batch.mask_bytes,
+        )
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the chunk is to be matched."""
+        return (
+            self.rows >= CHUNK_ROWS
+            or self.pairs >= CHUNK_PAIRS
+            or self.mask_bytes >= CHUNK_MASK_BYTES
+        )
+
+
+NOTHING_PENDING = Fill()
+
+
+@dataclass(frozen=True, eq=False)
+class AccumulatedRecords(Accumulated):
+    """What a metric of match records has seen.
+
+    Attributes:
+        fill: of the pending batches.
+        suspects: what devices have checked of the values in ``tables``, to be read later.
+        coarse: 0-d bools on devices, whether half boxes are where whole pixels are not exact.
+    """
+
+    fill: Fill = NOTHING_PENDING
+    suspects: tuple[Suspect, ...] = ()
+    coarse: tuple[Tensor, ...] = ()
 
 
 class RecordMetric(Metric[R_co], Generic[R_co]):
@@ -75,20 +127,13 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
             not all(isinstance(p, DetectionProtocol) and not p.uses_boxes for p in self.protocols),
             any(isinstance(p, DetectionProtocol) and p.uses_masks for p in self.protocols),
         )
-        self._clear()
+        self._accumulated: AccumulatedRecords = self._nothing()
 
-    def _clear(self) -> None:
-        self._device: torch.device | None = None
-        self._pending: list[Batch] = []
-        self._pending_rows = self._pending_pairs = self._pending_mask_bytes = 0
-        self._records = [
-            GrowingRecords(MatchRecords.empty(self._lanes(number), len(self.class_names)))
-            for number in range(len(self.protocols))
-        ]
-        self._suspects: list[Suspect] = []
-        self._coarse: list[Tensor] = []
-        self._fault: InputError | None = None
-        self._updated = False
+    def _nothing(self) -> AccumulatedRecords:
+        count, num_classes = len(self.protocols), len(self.class_names)
+        return AccumulatedRecords(
+            tuple((MatchRecords.empty(self._lanes(i), num_classes),) for i in range(count))
+        )
 
     @host_work()
     def update(self, predictions: Sequence[Rows] | Rows, targets: Sequence[Rows] | Rows) -> Self:
@@ -119,57 +164,62 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         Raises:
             InputError: naming image, key and remedy; the state is then as it was.
         """
-        batch = pack(predictions, targets, self._rules, self._device)
-        self._check_conventions(batch)
-        if (fault := fault_on_host(batch)) is not None:
-            raise fault
-        warn_of_coarse_boxes([flag for flag in batch.coarse if flag.device.type == "cpu"])
-        self._updated = True
-        if self._pending and batch.box_formats != self._pending[0].box_formats:
-            self._flush()
-        if batch.num_images:
-            self._device = batch.detections.boxes.device
-            self._pending.append(batch)
-            found, true = batch.detections.counts, batch.ground_truths.counts
-            self._pending_rows += sum(found) + sum(true) + batch.num_images
-            self._pending_pairs += sum(map(mul, found, true))
-            self._pending_mask_bytes += batch.mask_bytes
-        if (
-            self._pending_rows >= CHUNK_ROWS
-            or self._pending_pairs >= CHUNK_PAIRS
-            or self._pending_mask_bytes >= CHUNK_MASK_BYTES
-        ):
-            self._flush()
+        with self._lock:
+            state = self._accumulated
+            batch = pack(predictions, targets, self._rules, state.device)
+            self._check_conventions(batch, state)
+            if (fault := fault_on_host(batch)) is not None:
+                raise fault
+            warn_of_coarse_boxes([flag for flag in batch.coarse if flag.device.type == "cpu"])
+            self._accumulated = self._with_batch(state, batch)
         return self
 
-    @torch.no_grad()
-    def _state(self) -> list[MatchRecords]:
-        """All records so far, one table set a protocol.
+    def _with_batch(self, state: AccumulatedRecords, batch: Batch) -> AccumulatedRecords:
+        """With one batch more; a chunk that is full is matched."""
+        if state.pending and batch.box_formats != state.pending[0].box_formats:
+            state = self._flushed(state)
+        if not batch.num_images:
+            return replace(state, updated=True)
+        state = replace(
+            state,
+            updated=True,
+            device=batch.detections.boxes.device,
+            pending=(*state.pending, batch),
+            fill=state.fill.plus(batch),
+        )
+        full = state.fill.is_full or len(state.pending) >= MOST_PENDING
+        return self._flushed(state) if full else state
 
-        Raises:
-            InputError: if values flagged on a device broke the rules; until ``reset``.
-        """
-        self._settle()
-        return [growing.whole() for growing in self._records]
-
-    def _distinct(self) -> list[list[MatchRecords]]:
+    def _distinct(self) -> Sequence[Sequence[MatchRecords]]:
         """Records of distinct images, in parts for each protocol."""
-        self._settle()
-        ids = cat_ids([part.image_ids for part in self._records[0].parts if part.num_images])
-        if not repeats(ids):
-            return [growing.joined(CHUNK_ROWS // 2) for growing in self._records]
-        records = self._state()
+        with self._lock:
+            state = self._settle()
+            ids = cat_ids([part.image_ids for part in state.tables[0] if part.num_images])
+            if not repeats(ids):
+                tables = tuple(joined(parts, CHUNK_ROWS // 2) for parts in state.tables)
+                self._accumulated = replace(state, tables=tables)
+                return tables
+        records = self._joined().whole
         keep = distinct_images(records[0])
         return [[part.keep_images(keep)] for part in records]
 
-    def _settle(self) -> None:
-        """Match what is pending, and take what a device has put off."""
-        self._flush()
-        self._read_device()
-        for number, growing in enumerate(self._records):
-            if growing.parts[0].device.type != "cpu":  # on the host chunks are compact
-                lanes = self._lanes(number)
-                growing.parts = [part.compact(lanes) for part in growing.parts]
+    def _settled(self, state: AccumulatedRecords) -> AccumulatedRecords:
+        # Before anything is matched, since faulty values may not allow it.
+        suspects, coarse = self._deferred(state)
+        warn_of_coarse_boxes(coarse)
+        if suspects:
+            details = torch.stack([suspect.details for suspect in suspects]).tolist()
+            errors = (suspect.error(row) for suspect, row in zip(suspects, details, strict=True))
+            if (fault := next((error for error in errors if error), None)) is not None:
+                raise fault
+        state = self._flushed(state)
+        tables = [
+            parts
+            if parts[0].device.type == "cpu"  # on the host chunks are compact
+            else tuple(part.compact(self._lanes(number)) for part in parts)
+            for number, parts in enumerate(state.tables)
+        ]
+        return replace(state, tables=tuple(tables), suspects=(), coarse=())
 
     def _columns(self, tables: Sequence[MatchRecords]) -> dict[str, Any]:
         names = (*TENSORS, *OPTIONAL)
@@ -182,34 +232,35 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
             part.check(len(self.class_names), self._lanes(number))
         return records
 
-    def _hold(self, tables: Sequence[MatchRecords]) -> None:
-        self._records = [GrowingRecords(part) for part in tables]
-
-    def _flush(self) -> None:
-        """Match what is pending and drop its boxes."""
-        pending, self._pending = self._pending, []
-        shares = self._pending_rows // CHUNK_ROWS  # a single batch may be many chunks
-        self._pending_rows = self._pending_pairs = self._pending_mask_bytes = 0
+    def _flushed(self, state: AccumulatedRecords) -> AccumulatedRecords:
+        """The same with pending batches matched and their boxes dropped."""
+        pending = state.pending
         if not pending:
-            return
-        self._defer(pending)
+            return state
+        suspects, coarse = self._deferred(state)
         detections = Detections.cat([batch.detections for batch in pending])
         ground_truths = GroundTruths.cat([batch.ground_truths for batch in pending])
         ids, sizes = read_image_ids(pending), read_image_sizes(pending)
         device = detections.boxes.device
         sizes = to_device([sizes], device)[0]
-        del pending  # the rows are held once
+        matched: list[list[MatchRecords]] = [[] for _ in self.protocols]
+        shares = state.fill.rows // CHUNK_ROWS  # a single batch may be many chunks
         for images in even_shares(detections.counts, ground_truths.counts, shares):
-            for number, growing in enumerate(self._records):
+            for number, protocol in enumerate(self.protocols):
                 part = self._match_chunk(
-                    self.protocols[number],
+                    protocol,
                     detections.images(images),
                     ground_truths.images(images),
                     None if ids is None else ids[images],
                     sizes[images],
                 )
                 # On a device that would wait; it is done when the records are read.
-                growing.append(part.compact(self._lanes(number)) if device.type == "cpu" else part)
+                part = part.compact(self._lanes(number)) if device.type == "cpu" else part
+                matched[number].append(part)
+        tables = tuple(map(appended, state.tables, matched))
+        return replace(
+            state, tables=tables, pending=(), fill=NOTHING_PENDING, suspects=suspects, coarse=coarse
+        )
 
     def _match_chunk(
         self,
@@ -229,35 +280,23 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
             image_sizes=image_sizes,
         )
 
-    def _defer(self, batches: Sequence[Batch]) -> None:
-        """Keep what a device has found wrong with values until someone may wait for it."""
-        images = self._records[0].num_images
-        for batch in batches:
-            self._suspects += suspects_on_device(batch, images)
-            self._coarse += [flag for flag in batch.coarse if flag.device.type != "cpu"]
+    def _deferred(
+        self, state: AccumulatedRecords
+    ) -> tuple[tuple[Suspect, ...], tuple[Tensor, ...]]:
+        """What devices have checked of all values, those of pending batches too."""
+        suspects, coarse = list(state.suspects), list(state.coarse)
+        images = state.num_images
+        for batch in state.pending:
+            suspects += suspects_on_device(batch, images)
+            coarse += [flag for flag in batch.coarse if flag.device.type != "cpu"]
             images += batch.num_images
+        return tuple(suspects), tuple(coarse)
 
-    def _read_device(self) -> None:
-        """Read what a device has found wrong with values; a fault stays until ``reset``.
-
-        Raises:
-            InputError: naming the first of them.
-        """
-        suspects, self._suspects = self._suspects, []
-        coarse, self._coarse = self._coarse, []
-        warn_of_coarse_boxes(coarse)
-        if suspects:
-            details = torch.stack([found.details for found in suspects]).tolist()
-            errors = (found.error(row) for found, row in zip(suspects, details, strict=True))
-            self._fault = self._fault or next((error for error in errors if error), None)
-        if self._fault is not None:
-            raise self._fault
-
-    def _check_conventions(self, batch: Batch) -> None:
+    def _check_conventions(self, batch: Batch, state: AccumulatedRecords) -> None:
         """Image ids and ``order`` must be given always or never."""
-        held = self._records[0]
-        ids: list[Sequence[object] | None] = [earlier.image_ids for earlier in self._pending[:1]]
-        ids += [held.parts[0].image_ids] if held.num_images else []
+        parts = state.tables[0]
+        ids: list[Sequence[object] | None] = [earlier.image_ids for earlier in state.pending[:1]]
+        ids += [part.image_ids for part in parts[:1] if part.num_images]
         mine = kind_of_ids(batch.image_ids)
         for other in map(kind_of_ids, ids):
             if batch.num_images and mine != other:
@@ -267,8 +306,8 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
                     got=f"{mine} after {other}",
                 )
         unordered = chain(
-            (b.detections.order is None for b in self._pending if sum(b.detections.counts)),
-            () if held.has_order is None else (not held.has_order,),
+            (b.detections.order is None for b in state.pending if sum(b.detections.counts)),
+            (part.order is None for part in parts if part.num_detections),
         )
         without = batch.detections.order is None
         if sum(batch.detections.counts) and next(unordered, without) != without:
@@ -278,9 +317,6 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
 
     def _lanes(self, number: int) -> Lanes:
         return Lanes.of(self.protocols[number])
-
-    def _arrange(self, order: Tensor) -> None:
-        self._hold([part.in_order(order) for part in self._state()])
 
     def _all_protocols(self) -> tuple[Any, ...]:
         return self.protocols

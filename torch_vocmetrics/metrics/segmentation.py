@@ -3,25 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, cast
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError
 from ..host_work import host_work
-from ..inputs.label_maps import LabelRules, count, explain, read_maps
+from ..inputs.label_maps import LabelRules, MapBatch, count, explain, read_maps
 from ..protocols import SegmentationProtocol, load_dataset, load_protocol
 from ..results import SegmentationResult
 from ..summaries.pixels import segmentation_result
 from ..tables.pixels import PixelCounts
-from ..tables.records import Ids
+from .accumulated import MOST_PENDING, Accumulated, appended
 from .base import Metric
 from .classes import ClassNames, read_classes
 
 CHUNK_CELLS = 2**22
 """Dense counts become sparse when so many cells are open: 32 MiB."""
+
+
+class OpenCounts(NamedTuple):
+    """Pixel counts of a batch.
+
+    Attributes:
+        dense: [B, cells] int64.
+        image_ids: B ids, still tensors where they are on a device; or None.
+        fault: of :func:`count`; on a device it is not read yet.
+    """
+
+    dense: Tensor
+    image_ids: tuple[int | str | Tensor, ...] | None
+    fault: Tensor
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AccumulatedPixels(Accumulated):
+    """What a metric of label maps has seen; pending are :class:`OpenCounts`.
+
+    Attributes:
+        rules: of the labels, on the device of the work.
+        cells: of the pending counts.
+    """
+
+    rules: LabelRules
+    cells: int = 0
 
 
 class MeanIoU(Metric[SegmentationResult]):
@@ -71,18 +99,10 @@ class MeanIoU(Metric[SegmentationResult]):
             protocol.void_labels,
             void_predictions=protocol.void_predictions == "miss",
         )
-        self._clear()
+        self._accumulated: AccumulatedPixels = self._nothing()
 
-    def _clear(self) -> None:
-        self._device: torch.device | None = None
-        self._tables = self._rules
-        self._dense: list[Tensor] = []
-        self._ids: list[int | str | Tensor] = []
-        self._flags: list[tuple[Tensor, int]] = []
-        self._images = 0
-        self._parts: list[PixelCounts] = []
-        self._fault: InputError | None = None
-        self._updated = False
+    def _nothing(self) -> AccumulatedPixels:
+        return AccumulatedPixels(((PixelCounts.empty(),),), rules=self._rules)
 
     @property
     def _cells(self) -> int:
@@ -109,29 +129,39 @@ class MeanIoU(Metric[SegmentationResult]):
         Raises:
             InputError: naming image, pixel and remedy; the state is then as it was.
         """
-        batch = read_maps(predictions, targets, len(self.class_names), self._device)
-        ids = _image_ids(image_ids, batch.num_images)
-        self._check_ids(ids, batch.num_images)
-        if not batch.num_images:
-            self._updated = True
-            return self
-        device = batch.stacks[0][1].device
-        tables = self._tables if device == self._device else self._rules.to(device)
-        dense, fault = count(batch, tables)
-        if device.type == "cpu" and (error := explain(fault, batch, tables, ids)) is not None:
-            raise error
-        self._device, self._tables, self._updated = device, tables, True
-        if device.type != "cpu":
-            self._flags.append((fault, self._images))
-        self._dense.append(dense)
-        self._ids += ids or []
-        self._images += batch.num_images
-        if sum(part.numel() for part in self._dense) >= CHUNK_CELLS:
-            self._flush()
+        with self._lock:
+            state = self._accumulated
+            batch = read_maps(predictions, targets, len(self.class_names), state.device)
+            ids = _image_ids(image_ids, batch.num_images)
+            _check_kind_of_ids(ids, batch.num_images, state)
+            self._accumulated = self._with_batch(state, batch, ids)
         return self
 
+    def _with_batch(
+        self, state: AccumulatedPixels, batch: MapBatch, ids: tuple[int | str | Tensor, ...] | None
+    ) -> AccumulatedPixels:
+        """With one batch more, counted; a chunk that is full becomes sparse."""
+        if not batch.num_images:
+            return replace(state, updated=True)
+        device = batch.stacks[0][1].device
+        rules = state.rules if device == state.device else self._rules.to(device)
+        dense, fault = count(batch, rules)
+        if device.type == "cpu" and (error := explain(fault, batch, rules, ids)) is not None:
+            raise error
+        state = replace(
+            state,
+            updated=True,
+            device=device,
+            rules=rules,
+            pending=(*state.pending, OpenCounts(dense, ids, fault)),
+            cells=state.cells + dense.numel(),
+        )
+        full = state.cells >= CHUNK_CELLS or len(state.pending) >= MOST_PENDING
+        return self._flushed(state) if full else state
+
     def _distinct(self) -> PixelCounts:
-        return self._counts().without_repeats(len(self.class_names) + 1)
+        counts: PixelCounts = self._joined().whole[0]
+        return counts.without_repeats(len(self.class_names) + 1)
 
     def _result(self, distinct: PixelCounts) -> SegmentationResult:
         K = len(self.class_names)
@@ -139,9 +169,6 @@ class MeanIoU(Metric[SegmentationResult]):
         return segmentation_result(
             self.protocol, matrix, self.class_names, self._categories, distinct.num_images
         )
-
-    def _state(self) -> list[PixelCounts]:
-        return [self._counts()]
 
     def _columns(self, tables: Sequence[PixelCounts]) -> dict[str, Any]:
         return {"counts": {name: getattr(tables[0], name) for name in ("image", "cell", "count")}}
@@ -152,52 +179,31 @@ class MeanIoU(Metric[SegmentationResult]):
         counts.check(self._cells)
         return [counts]
 
-    def _hold(self, tables: Sequence[PixelCounts]) -> None:
-        self._parts, self._images = list(tables), tables[0].num_images
-        if self._device is not None:
-            self._tables = self._rules.to(self._device)
+    def _holding(
+        self, tables: Sequence[Any], device: torch.device | None, updated: bool
+    ) -> AccumulatedPixels:
+        state = cast(AccumulatedPixels, super()._holding(tables, device, updated))
+        rules = self._rules if device is None else self._rules.to(device)
+        return replace(state, rules=rules)
 
-    @torch.no_grad()
-    def _counts(self) -> PixelCounts:
-        """All counts so far.
+    def _settled(self, state: AccumulatedPixels) -> AccumulatedPixels:
+        return self._flushed(state)
 
-        Raises:
-            InputError: if labels flagged on a device broke the rules; until ``reset``.
-        """
-        self._flush()
-        if self._fault is not None:
-            raise self._fault
-        self._parts = [PixelCounts.cat(self._parts)] if self._parts else [PixelCounts.empty()]
-        return self._parts[0]
-
-    def _flush(self) -> None:
-        """Make the open chunk sparse; may wait for the device."""
-        if not self._dense:
-            return
-        dense, ids, flags = self._dense, self._ids, self._flags
-        self._dense, self._ids, self._flags = [], [], []
-        read = tuple(int(one) if isinstance(one, Tensor) else one for one in ids)
-        first = self._images - sum(part.shape[0] for part in dense)
-        for flag, images_before in flags:
-            part = read[images_before - first :] if read else None
-            error = explain(flag, None, self._rules, part, images_before)
-            self._fault = self._fault or error
-        self._parts.append(PixelCounts.of(torch.cat(dense), read or None))
-
-    def _check_ids(self, ids: list[int | str | Tensor] | None, num_images: int) -> None:
-        """Ids must be given always or never, and be of one kind."""
-        if not self._images or not num_images:
-            return
-        last = self._parts[-1].image_ids if self._parts and not self._dense else self._ids[-1:]
-        if _kind(ids) != _kind(last):
-            raise InputError(
-                "image ids must be of one kind in all batches",
-                where="image_ids",
-                got=f"{_kind(ids)} after {_kind(last)}",
-            )
-
-    def _arrange(self, order: Tensor) -> None:
-        self._parts = [self._counts().in_order(order)]
+    def _flushed(self, state: AccumulatedPixels) -> AccumulatedPixels:
+        """The same with the pending counts checked and made sparse; may wait for the device."""
+        if not state.pending:
+            return state
+        images = state.num_images
+        read: list[int | str] = []
+        for dense, given, fault in state.pending:
+            ids = None if given is None else tuple(map(_read_id, given))
+            if (error := explain(fault, None, self._rules, ids, images)) is not None:
+                raise error
+            images += dense.shape[0]
+            read += ids or ()
+        dense = torch.cat([counts.dense for counts in state.pending])
+        part = PixelCounts.of(dense, tuple(read) or None)
+        return replace(state, tables=(appended(state.tables[0], [part]),), pending=(), cells=0)
 
     @classmethod
     def _of(
@@ -209,19 +215,37 @@ class MeanIoU(Metric[SegmentationResult]):
         return [self.protocol]
 
 
-def _kind(ids: Sequence[object] | Ids | None) -> str:
+def _check_kind_of_ids(
+    ids: tuple[int | str | Tensor, ...] | None, num_images: int, state: AccumulatedPixels
+) -> None:
+    """Ids must be given always or never, and be of one kind."""
+    earlier = [part.image_ids for part in state.tables[0][:1] if part.num_images]
+    earlier += [counts.image_ids for counts in state.pending[:1]]
+    if num_images and earlier and _kind(ids) != _kind(earlier[0]):
+        raise InputError(
+            "image ids must be of one kind in all batches",
+            where="image_ids",
+            got=f"{_kind(ids)} after {_kind(earlier[0])}",
+        )
+
+
+def _kind(ids: Sequence[object] | None) -> str:
     return "none" if not ids else "str" if isinstance(ids[0], str) else "int"
+
+
+def _read_id(image_id: int | str | Tensor) -> int | str:
+    return int(image_id) if isinstance(image_id, Tensor) else image_id
 
 
 def _image_ids(
     given: Sequence[int | str] | Tensor | None, num_images: int
-) -> list[int | str | Tensor] | None:
+) -> tuple[int | str | Tensor, ...] | None:
     """One id an image; those on a device are read later."""
     if given is None:
         return None
     listed: list[Any] = list(given)
     if isinstance(given, Tensor):
-        listed = given.tolist() if given.device.type == "cpu" else list(given.unbind())
+        listed = given.tolist() if given.device.type == "cpu" else list(given.clone().unbind())
     ids: list[int | str | Tensor] = []
     for one in listed:
         whole = hasattr(one, "__index__") and not isinstance(one, bool | Tensor)
@@ -234,7 +258,7 @@ def _image_ids(
             where="image_ids",
             got=f"{len(ids)} for {num_images} images",
         )
-    return ids
+    return tuple(ids)
 
 
 def _classes(

@@ -133,6 +133,17 @@ def num_images(state: Mapping[str, Any]) -> int:
     return int(state["num_images"])
 
 
+def with_own_tensors(state: Any) -> Any:
+    """The same nested dicts and lists with a copy of each tensor."""
+    if isinstance(state, Tensor):
+        return state.detach().clone()
+    if isinstance(state, Mapping):
+        return {key: with_own_tensors(value) for key, value in state.items()}
+    if isinstance(state, list) and any(isinstance(value, Mapping | Tensor) for value in state[:1]):
+        return [with_own_tensors(value) for value in state]
+    return state
+
+
 # Bytes --------------------------------------------------------------------------------------------
 
 

@@ -288,49 +288,14 @@ def _at(records: MatchRecords, names: Sequence[str], rows: Tensor) -> dict[str, 
     return {name: None if one is None else take(one, rows) for name, one in columns.items()}
 
 
-class GrowingRecords:
-    """Records to which chunks are added; it is never empty of parts.
-
-    Attributes:
-        parts: in the order in which they came.
-        num_images: of all parts.
-    """
-
-    def __init__(self, first: MatchRecords) -> None:
-        self.parts, self.num_images = [first], first.num_images
-
-    @property
-    def has_order(self) -> bool | None:
-        """Whether detections have an ``order``; None if there are none."""
-        with_rows = (part.order is not None for part in self.parts if part.num_detections)
-        return next(with_rows, None)
-
-    def append(self, part: MatchRecords) -> None:
-        """Put the images of a part behind the others."""
-        if self.num_images:
-            self.parts.append(part)
-        else:
-            self.parts = [part]
-        self.num_images += part.num_images
-
-    def joined(self, rows: int) -> list[MatchRecords]:
-        """The parts, small ones joined until they have so many detections."""
-        groups: list[list[MatchRecords]] = [[]]
-        for part in self.parts:
-            if groups[-1] and sum(one.num_detections for one in groups[-1]) >= rows:
-                groups.append([])
-            groups[-1].append(part)
-        self.parts = [MatchRecords.cat(group) for group in groups]
-        return self.parts
-
-    def whole(self) -> MatchRecords:
-        """All records as one.
-
-        Raises:
-            StateError: if some parts have image ids or ``order`` and others have none.
-        """
-        self.parts = [MatchRecords.cat(self.parts)]
-        return self.parts[0]
+def joined(parts: Sequence[MatchRecords], rows: int) -> tuple[MatchRecords, ...]:
+    """The parts, small ones joined until they have so many detections."""
+    groups: list[list[MatchRecords]] = [[]]
+    for part in parts:
+        if groups[-1] and sum(one.num_detections for one in groups[-1]) >= rows:
+            groups.append([])
+        groups[-1].append(part)
+    return tuple(map(MatchRecords.cat, groups))
 
 
 def _cat_order(parts: Sequence[MatchRecords]) -> Tensor | None:

@@ -83,7 +83,7 @@ class ScoreTable:
         """The same table on another device."""
         return type(self)(self.image_ids, self.scores.to(device), self.targets.to(device))
 
-    def rows(self, index: Tensor) -> Self:
+    def in_order(self, index: Tensor) -> Self:
         """The images at ``index`` [n] int64, which lies on the CPU."""
         ids = self.image_ids
         there = index.to(self.scores.device)
@@ -103,7 +103,7 @@ class ScoreTable:
         if not copies or self.image_ids is None:
             return self
         dropped, originals = (torch.tensor(rows) for rows in zip(*copies, strict=True))
-        mine, first = self.rows(dropped), self.rows(originals)
+        mine, first = self.in_order(dropped), self.in_order(originals)
         wrong = (mine.targets != first.targets).any(dim=1)
         if bool(wrong.any()):
             raise unequal_truth(self.image_ids[int(dropped[wrong.cpu()][0])], "targets")
@@ -112,15 +112,15 @@ class ScoreTable:
         warn_of_repeats(len(copies), int(differing.sum()), "scores")
         keep = torch.ones(self.num_images, dtype=torch.bool)
         keep[dropped] = False
-        return self.rows(keep.nonzero().squeeze(1))
+        return self.in_order(keep.nonzero().squeeze(1))
 
-    def in_order(self) -> Self:
+    def by_id(self) -> Self:
         """Images by their ids, which breaks ties of score; as they came where none were given."""
         ids = self.image_ids
         if ids is None:
             return self
         rows = sorted(range(len(ids)), key=lambda row: ids[row])
-        return self if rows == list(range(len(ids))) else self.rows(torch.tensor(rows))
+        return self if rows == list(range(len(ids))) else self.in_order(torch.tensor(rows))
 
     def ranked(self) -> tuple[Tensor, Tensor]:
         """Scores and targets [N, K] on the host, each class by falling score, ties as they stand.

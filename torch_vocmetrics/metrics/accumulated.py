@@ -1,0 +1,94 @@
+"""What a metric has seen, as one object that is replaced and never changed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import torch
+
+MOST_PENDING = 4096
+"""Batches that wait at most: an update copies the references to all that do."""
+
+
+class Table(Protocol):
+    """A table of images, of :mod:`tables`."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the columns are."""
+
+    @property
+    def num_images(self) -> int:
+        """Rows of the image table."""
+
+    @classmethod
+    def cat(cls, parts: Sequence[Any]) -> Self:
+        """The images of all parts, one part after the other."""
+
+    def to(self, device: torch.device) -> Self:
+        """The same table on another device."""
+
+    def in_order(self, order: torch.Tensor) -> Self:
+        """The images in another order, [I] int64 rows on the CPU."""
+
+
+@dataclass(frozen=True, eq=False)
+class Accumulated:
+    """Everything that a metric has seen since ``reset``.
+
+    Neither the object nor a tensor in it is ever changed. A metric computes the next object in full
+    and then replaces its own by one assignment, so that no exception, Ctrl-C and a lack of memory
+    included, can leave half of a change behind.
+
+    Attributes:
+        tables: for each protocol the table of the images in one part or several; a part without
+            images is the only one.
+        pending: batches that are not in the tables yet.
+        device: where the work is done; None before the first image.
+        updated: whether there was any ``update``.
+    """
+
+    tables: tuple[tuple[Any, ...], ...]
+    pending: tuple[Any, ...] = ()
+    device: torch.device | None = None
+    updated: bool = False
+
+    @property
+    def num_images(self) -> int:
+        """Images in the tables; those of pending batches are not counted."""
+        return sum(part.num_images for part in self.tables[0])
+
+    @property
+    def whole(self) -> list[Any]:
+        """The table of each protocol in one part.
+
+        Raises:
+            StateError: if some parts have image ids and others have none.
+        """
+        return [type(parts[0]).cat(parts) for parts in self.tables]
+
+
+def appended(parts: Sequence[Any], more: Sequence[Any]) -> tuple[Any, ...]:
+    """Parts of a table with more behind them; a part without images is left out."""
+    return (*(parts if parts[0].num_images or not more else ()), *more)
+
+
+class Lockable:
+    """An object with a lock, which is not copied or pickled with it.
+
+    The lock may be taken several times by one thread.
+    """
+
+    _lock: threading.RLock
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Make the object and its lock, also for ``copy`` and ``pickle``."""
+        made = super().__new__(cls)
+        made._lock = threading.RLock()
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
