@@ -13,13 +13,14 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 
-from ..distributed import SHOWN, Group, check_destination, num_ranks, own_rank, sync
+from ..distributed import Group, check_destination, num_ranks, own_rank, sync
 from ..errors import InputError, StateError, VocMetricsWarning
 from ..host_work import host_work
 from ..protocols import Protocol, protocol_title
 from ..states.files import protocols_of, read_state, write_state
 from ..states.plain import num_images, order_of_arrival, with_own_tensors
 from .accumulated import Accumulated, Lockable
+from .identity import refuse_other_rules
 
 STATE_SCHEMA = 4
 
@@ -380,35 +381,3 @@ def _named(path: str | Path) -> Iterator[None]:
     except StateError as error:
         named = StateError(error.what, where=str(path), got=error.got, remedy=error.remedy)
         raise named from None
-
-
-def refuse_other_rules(mine: Mapping[str, Any], other: object, where: str) -> None:
-    """Compare what two states say of their rules: schema, metric, protocols and classes.
-
-    Raises:
-        StateError: naming the first difference and ``where`` it was met.
-    """
-    if not isinstance(other, dict):
-        raise StateError("must be a state_dict", where=where, got=type(other).__name__)
-    if other.get("schema") != mine["schema"]:
-        raise StateError(
-            f"the state has another schema than {mine['schema']}",
-            where=where,
-            got=repr(other.get("schema")),
-            remedy="use the torch_vocmetrics that made it, or evaluate again",
-        )
-    for key in ("metric", "fingerprints", "class_names", "label_ids"):
-        if other.get(key) != mine[key]:
-            shown = "protocols" if key == "fingerprints" else key
-            raise StateError(
-                f"the states are of different {shown}: {_short(mine[shown])} here",
-                where=where,
-                got=_short(other.get(shown)),
-                remedy="give both metrics the same protocol, classes and label ids",
-            )
-
-
-def _short(value: object) -> str:
-    """A value as it is shown in a sentence: long ones are cut short."""
-    text = str(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."

@@ -1,0 +1,41 @@
+"""Whether two states are of the same metric and rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..distributed import SHOWN
+from ..errors import StateError
+
+
+def refuse_other_rules(mine: Mapping[str, Any], other: object, where: str) -> None:
+    """Compare what two states say of their rules: schema, metric, protocols and classes.
+
+    Raises:
+        StateError: naming the first difference and ``where`` it was met.
+    """
+    if not isinstance(other, dict):
+        raise StateError("must be a state_dict", where=where, got=type(other).__name__)
+    if other.get("schema") != mine["schema"]:
+        raise StateError(
+            f"the state has another schema than {mine['schema']}",
+            where=where,
+            got=repr(other.get("schema")),
+            remedy="use the torch_vocmetrics that made it, or evaluate again",
+        )
+    for key in ("metric", "fingerprints", "class_names", "label_ids"):
+        if other.get(key) != mine[key]:
+            shown = "protocols" if key == "fingerprints" else key
+            raise StateError(
+                f"the states are of different {shown}: {_short(mine[shown])} here",
+                where=where,
+                got=_short(other.get(shown)),
+                remedy="give both metrics the same protocol, classes and label ids",
+            )
+
+
+def _short(value: object) -> str:
+    """A value as it is shown in a sentence: long ones are cut short."""
+    text = str(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."
