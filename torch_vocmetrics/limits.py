@@ -23,6 +23,9 @@ file and hundreds in memory."""
 MAX_MATLAB_BYTES = 2**28
 """The largest MATLAB file that is read, and what its compressed parts may grow to: 256 MiB."""
 
+MAX_MATLAB_ARRAYS = 2**21
+"""The most arrays and entries of cells in a MATLAB file: each takes hundreds of bytes in memory."""
+
 MAX_TOML_BYTES = 2**20
 """The largest TOML file that is parsed: 1 MiB."""
 

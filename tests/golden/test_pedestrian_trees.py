@@ -17,8 +17,6 @@ from torch_vocmetrics import io
 from torch_vocmetrics.cli import main
 from torch_vocmetrics.protocols import config_root
 
-pytest.importorskip("scipy")
-
 CALTECH = load_fixture("caltech_dbeval")
 BBGT = shared_file("fixtures", "bbgt.json")
 ACF = json.loads(BBGT.read_text())["acfTest"] if BBGT.is_file() else []

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 
 from ..errors import FileFormatError
-from ..limits import MAX_TEXT_BYTES
+from ..limits import MAX_MATLAB_BYTES
 from .bb_gt import detection_file
-from .files import read_bytes
+from .matlab import load_matlab
 from .number_rows import read_number_rows
 from .tables import DetectionFile, Floats, GroundTruthFile
 
@@ -55,24 +55,24 @@ class Track(NamedTuple):
     visible_box: Floats
 
 
-def read_vbb(path: str | Path, *, max_bytes: int = MAX_TEXT_BYTES) -> list[list[Track]]:
+def read_vbb(path: str | Path, *, max_bytes: int = MAX_MATLAB_BYTES) -> list[list[Track]]:
     """Read an annotated video: the objects of every frame.
 
     Args:
         path: a ``.vbb`` file, a MATLAB container.
-        max_bytes: the largest file that is read.
+        max_bytes: the largest file that is read, and what its compressed parts may grow to.
 
     Raises:
-        FileFormatError: if it is no such container; needs SciPy (the extra ``files``).
+        FileFormatError: if it is no such container, or a frame has no boxes of finite numbers.
         OSError: if there is no such file or it may not be read.
     """
     content = load_matlab(Path(path), max_bytes=max_bytes)
     try:
         video = content["A"][0, 0]
-        labels = [str(name[0]) if len(name) else "" for name in video["objLbl"][0]]
+        labels = [name if isinstance(name, str) else "" for name in video["objLbl"].ravel()]
         frames = [_tracks(frame, labels) for frame in video["objLists"].ravel()]
-        count = int(video["nFrame"][0, 0])
-    except (KeyError, IndexError, ValueError, TypeError) as error:
+        count = _whole(video["nFrame"])
+    except (KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
         raise FileFormatError(
             "not an annotated video", where=str(path), got=f"{type(error).__name__}: {error}"
         ) from None
@@ -90,35 +90,23 @@ def _tracks(frame: NDArray[Any], labels: list[str]) -> list[Track]:
         return []
     tracks = []
     for one in frame.ravel():
-        number = int(one["id"][0, 0])
+        number = _whole(one["id"])
         box, part = (one[key].astype(np.float64).ravel() for key in ("pos", "posv"))
         if box.shape != (4,) or part.shape != (4,) or not 1 <= number <= len(labels):
             raise ValueError(f"object {number} with boxes of {box.size} and {part.size} numbers")
-        tracks.append(Track(number, labels[number - 1], box, bool(one["occl"][0, 0]), part))
+        if not (np.isfinite(box).all() and np.isfinite(part).all()):
+            raise ValueError(f"object {number} with a box that is not finite")
+        occluded = _whole(one["occl"]) != 0
+        tracks.append(Track(number, labels[number - 1], box, occluded, part))
     return tracks
 
 
-def load_matlab(path: Path, *, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
-    """Load a MATLAB container.
-
-    Raises:
-        FileFormatError: if it is none, or SciPy is not installed.
-        OSError: if there is no such file or it may not be read.
-    """
-    read_bytes(path, max_bytes=max_bytes)
-    try:
-        from scipy.io import loadmat  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise FileFormatError(
-            "MATLAB files are read by SciPy, which is not installed",
-            where=str(path),
-            remedy="pip install 'torch_vocmetrics[files]'",
-        ) from None
-    try:
-        content: dict[str, Any] = loadmat(str(path), appendmat=False)
-    except Exception as error:  # SciPy raises what it likes for a broken file
-        raise FileFormatError("not a MATLAB file", where=str(path), got=str(error)) from None
-    return content
+def _whole(numbers: NDArray[Any]) -> int:
+    """The first of the numbers, which must be an integer."""
+    number = float(numbers.ravel()[0])
+    if not number.is_integer():  # nor infinite, nor NaN
+        raise ValueError(f"{number} is not a whole number")
+    return int(number)
 
 
 def find_videos(folder: str | Path, sets: Sequence[int] | None = None) -> list[str]:
@@ -155,7 +143,7 @@ def read_caltech_ground_truths(
     step: int = FRAME_STEP,
     labels: Sequence[str] = ("person",),
     ignored_labels: Sequence[str] = ("person?", "people", "ignore"),
-    max_bytes: int = MAX_TEXT_BYTES,
+    max_bytes: int = MAX_MATLAB_BYTES,
 ) -> GroundTruthFile:
     """Read the evaluated frames of annotated videos.
 
@@ -208,7 +196,7 @@ def read_caltech_detections(
     *,
     sets: Sequence[int] | None = None,
     step: int = FRAME_STEP,
-    max_bytes: int = MAX_TEXT_BYTES,
+    max_bytes: int = MAX_MATLAB_BYTES,
 ) -> DetectionFile:
     """Read results ``setXX/VXXX.txt``: rows frame (from 1), x, y, width, height, score.
 

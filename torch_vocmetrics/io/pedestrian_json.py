@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from ..errors import FileFormatError
-from ..limits import MAX_JSON_BYTES, MAX_TEXT_BYTES
+from ..limits import MAX_JSON_BYTES, MAX_MATLAB_BYTES
 from .bb_gt import detection_file
-from .caltech import load_matlab
 from .json_rows import IDENTIFIER, Rows, load_json
+from .matlab import load_matlab
 from .tables import DetectionFile, GroundTruthFile, known_size, split_by_image, with_images
 
 PEDESTRIAN = 1
@@ -85,7 +85,7 @@ def _truth(image_ids: tuple[Any, ...], targets: list[dict[str, Any]]) -> GroundT
     )
 
 
-def read_citypersons_mat(path: str | Path, *, max_bytes: int = MAX_TEXT_BYTES) -> GroundTruthFile:
+def read_citypersons_mat(path: str | Path, *, max_bytes: int = MAX_MATLAB_BYTES) -> GroundTruthFile:
     """Read ``anno_train.mat`` or ``anno_val.mat``; images are numbered from 1, as in the JSON.
 
     Objects of class 1 (pedestrian) count, those of the other classes (ignore region, rider,
@@ -100,14 +100,16 @@ def read_citypersons_mat(path: str | Path, *, max_bytes: int = MAX_TEXT_BYTES) -
         OSError: if there is no such file or it may not be read.
     """
     content = load_matlab(Path(path), max_bytes=max_bytes)
-    tables = [value for key, value in content.items() if not key.startswith("__")]
-    if len(tables) != 1 or tables[0].dtype != object:
+    table = next(iter(content.values())) if len(content) == 1 else None
+    if not isinstance(table, np.ndarray) or not table.dtype.hasobject:
         raise FileFormatError("not an annotation of CityPersons", where=str(path))
     targets = []
-    for number, cell in enumerate(tables[0].ravel(), 1):
+    for number, cell in enumerate(table.ravel(), 1):
         try:
-            rows = cell[0, 0]["bbs"].astype(np.float64).reshape(-1, 10)
-        except (IndexError, ValueError, TypeError) as error:
+            rows = cell.ravel()[0]["bbs"].astype(np.float64).reshape(-1, 10)
+            if not np.isfinite(rows).all():
+                raise ValueError("a number that is not finite")
+        except (IndexError, KeyError, ValueError, TypeError, AttributeError) as error:
             raise FileFormatError(
                 "an image needs bbs of 10 columns",
                 where=f"{path}, image {number}",

@@ -92,7 +92,6 @@ def test_sets_and_frames() -> None:
 
 
 def test_files_that_are_no_videos(tmp_path: Path) -> None:
-    pytest.importorskip("scipy")
     scipy_io = pytest.importorskip("scipy.io")
     path = tmp_path / "V000.vbb"
     path.write_text("no MATLAB file at all")
