@@ -119,3 +119,14 @@ def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert out == ""
         assert words in err
         assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("path", ["/dev/full", "/dev/null"])
+def test_a_state_goes_to_a_plain_file_only(
+    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = coco_files(tmp_path, range(3))
+    assert main(["evaluate", "detection/coco2017", *given, "--save-state", path]) == 2
+    printed = capsys.readouterr()
+    assert f"--save-state {path}: only a plain file can be replaced" in printed.err
+    assert not printed.out

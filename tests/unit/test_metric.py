@@ -24,6 +24,7 @@ from torch_vocmetrics import (
 )
 from torch_vocmetrics.lanes import Lanes
 from torch_vocmetrics.metrics import base, recorded
+from torch_vocmetrics.tables.record_checks import RecordRules, check_records
 from torch_vocmetrics.tables.records import CLAIM_COLUMNS, DETECTION_COLUMNS, MatchRecords
 
 PROTOCOLS = ["voc2007", "voc2012", "coco2017"]
@@ -361,9 +362,10 @@ def test_compact_keeps_outcomes_and_no_more() -> None:
     assert (turned.label.tolist(), turned.image.tolist()) == ([5, 5, 6, 6], [1, 1, 0, 1])
     assert turned.claimant.tolist() == [0, 2, 3]
     assert turned.ignored.flatten().tolist() == [0, 4, 8]
-    turned.check(7, lanes)
+    rules = RecordRules(7, lanes, falling_scores=False, matchable="none")
+    check_records(turned, rules)
     with pytest.raises(ValueError, match="not ordered by class and image"):
-        dataclasses.replace(turned, image=turned.image.flip(0)).check(7, lanes)
+        check_records(dataclasses.replace(turned, image=turned.image.flip(0)), rules)
     second = compact.keep_images(torch.tensor([False, True]))
     assert (second.label.tolist(), second.claimant.tolist()) == ([6], [0])
     assert second.ignored.flatten().tolist() == [4]

@@ -123,10 +123,11 @@ def test_a_file_is_plain_arrays_and_json(saved: Path) -> None:
         header = json.loads(file["header"].tobytes())
         arrays = {name: file[name] for name in file.files if name != "header"}
     assert set(header["columns"]) == set(arrays)
-    assert header["metric"] == "DetectionAP"
-    assert header["class_names"] == ["a", "b"]
+    assert header["state"]["metric"] == "DetectionAP"
+    assert header["state"]["class_names"] == ["a", "b"]
+    assert header["state"]["label_ids"] == [0, 1]
     protocols = [load_protocol(f"detection/{one['name']}") for one in header["protocols"]]
-    assert header["fingerprints"] == [one.fingerprint for one in protocols]
+    assert header["state"]["fingerprints"] == [one.fingerprint for one in protocols]
     assert header["protocols"][0]["rules"]["candidates"] == "best"
     assert arrays["records.0.score"].dtype == np.float32
     assert [path.name for path in saved.parent.iterdir()] == ["state"], "no partial file is left"

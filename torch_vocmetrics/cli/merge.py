@@ -14,6 +14,7 @@ from typing import Any
 
 from torch_vocmetrics import Metric
 
+from ..errors import InputError
 from ..protocols import protocol_title
 from .report import aligned, check_json_file, check_output_file, defined, publish, shown
 
@@ -30,8 +31,12 @@ def add_save_argument(parser: argparse.ArgumentParser) -> None:
 
 def check_state_file(args: argparse.Namespace) -> None:
     """Raise InputError if ``--save-state`` names a file that cannot be written."""
-    if args.save_state is not None:
-        check_output_file(args.save_state, "--save-state")
+    path = args.save_state
+    if path is None:
+        return
+    check_output_file(path, "--save-state")
+    if path.exists() and not path.is_file():
+        raise InputError("only a plain file can be replaced", where=f"--save-state {path}")
 
 
 def keep_state(args: argparse.Namespace, metric: Metric[Any]) -> None:

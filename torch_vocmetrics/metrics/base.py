@@ -20,7 +20,7 @@ from ..protocols import Protocol, protocol_title
 from ..states.files import protocols_of, read_state, write_state
 from ..states.plain import num_images, order_of_arrival, with_own_tensors
 from .accumulated import Accumulated, Lockable
-from .identity import refuse_other_rules
+from .identity import check_counts, refuse_other_rules
 
 STATE_SCHEMA = 4
 
@@ -147,8 +147,12 @@ class Metric(Lockable, ABC, Generic[R_co]):
     def save_state(self, path: str | Path) -> Self:
         """Write the state to a ``.npz`` file of arrays and JSON, which is read without pickle.
 
+        A file that is there is replaced at once and whole: symbolic links are followed, its mode is
+        kept. The file has a SHA-256 that finds damage; it is no signature and shows no origin.
+
         Raises:
-            InputError: if values on a device broke the rules; until ``reset``.
+            InputError: if values on a device broke the rules, until ``reset``; if ``path`` is a
+                folder, a device, a pipe or a socket.
             OSError: if the file cannot be written.
         """
         write_state(path, self._exported(), self._all_protocols())
@@ -191,7 +195,7 @@ class Metric(Lockable, ABC, Generic[R_co]):
         if not paths:
             raise InputError("must be at least one state file", where="paths")
         states, saved = zip(*map(read_state, paths), strict=True)
-        kind = Metric._kinds.get(states[0].get("metric"))
+        kind = Metric._kinds.get(str(states[0].get("metric")))
         if kind is None or not issubclass(kind, cls):
             raise StateError(
                 f"the state is of another metric than {cls.__name__}",
@@ -199,7 +203,10 @@ class Metric(Lockable, ABC, Generic[R_co]):
                 got=states[0].get("metric"),
             )
         protocols = protocols_of(states[0], saved[0], str(paths[0]))
-        metric = kind._of(protocols, states[0]["class_names"], states[0]["label_ids"])
+        try:
+            metric = kind._of(protocols, states[0]["class_names"], states[0]["label_ids"])
+        except Exception as error:  # forged classes may be of any type
+            raise StateError(f"the state is damaged: {error!r}", where=str(paths[0])) from None
         parts = []
         for path, state in zip(paths, states, strict=True):
             with _named(path):
@@ -306,13 +313,17 @@ class Metric(Lockable, ABC, Generic[R_co]):
         """:meth:`load_state_dict` that keeps the tensors themselves."""
         refuse_other_rules(self._identity(), state, "load_state_dict")
         try:
-            tables = self._read(state["image_ids"], state)
-            updated = bool(state["updated"])
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise StateError(f"the state is damaged: {error!r}", where="load_state_dict") from None
+            ids = state["image_ids"]
+            if not (ids is None or isinstance(ids, list)):
+                raise ValueError("image_ids must be a list or None")
+            tables = self._read(ids, state)
+            check_counts(state, tables[0].num_images)
+        except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+            reason = error if isinstance(error, ValueError) else repr(error)
+            raise StateError(f"the state is damaged: {reason}", where="load_state_dict") from None
         device = tables[0].device if tables[0].num_images else None
         with self._lock:
-            self._accumulated = self._holding(tables, device, updated)
+            self._accumulated = self._holding(tables, device, state["updated"])
         return self
 
     def _compute(self, together: bool, group: Group, dst: int | None) -> Any:

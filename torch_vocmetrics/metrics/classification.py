@@ -142,8 +142,7 @@ class ClassificationAP(Metric[ClassificationResult]):
         return {"scores": tables[0].scores, "targets": tables[0].targets}
 
     def _read(self, ids: list[Any] | None, state: dict[str, Any]) -> list[ScoreTable]:
-        scores, targets = state["scores"], state["targets"]
-        table = ScoreTable(read_class_ids(ids, scores.shape[0]), scores, targets)
+        table = ScoreTable(None if ids is None else tuple(ids), state["scores"], state["targets"])
         table.check(len(self.class_names))
         return [table]
 

@@ -1,4 +1,4 @@
-"""Whether two states are of the same metric and rules."""
+"""What a state says of its metric, its rules and its images."""
 
 from __future__ import annotations
 
@@ -33,6 +33,15 @@ def refuse_other_rules(mine: Mapping[str, Any], other: object, where: str) -> No
                 got=_short(other.get(shown)),
                 remedy="give both metrics the same protocol, classes and label ids",
             )
+
+
+def check_counts(state: Mapping[str, Any], num_images: int) -> None:
+    """Raise ValueError if a state says something else than that it has so many images."""
+    images, updated = state["num_images"], state["updated"]
+    if type(images) is not int or images != num_images:
+        raise ValueError(f"num_images is {images!r} beside {num_images} images")
+    if not isinstance(updated, bool) or (num_images and not updated):
+        raise ValueError(f"updated is {updated!r} beside {num_images} images")
 
 
 def _short(value: object) -> str:

@@ -32,6 +32,7 @@ from ..protocols import LayoutProtocol, load_protocol, protocol_title
 from ..ranking import rank
 from ..results import LayoutResult
 from ..summaries.challenges import layout_result
+from ..tables.record_checks import RecordRules
 from ..tables.records import MatchRecords, joined
 from .accumulated import MOST_PENDING, appended
 from .recorded import CHUNK_ROWS, NOTHING_PENDING, AccumulatedRecords, Fill, RecordMetric
@@ -164,6 +165,16 @@ class LayoutAP(RecordMetric[LayoutResult]):
         )
         ids = read_image_ids(cast(Any, batches))
         return match_layouts(self.protocol, layouts, persons, ids)
+
+    def _record_rules(self, number: int) -> RecordRules:
+        rules = self.protocol
+        every = rules.counted_persons == "all"
+        return RecordRules(
+            len(self.class_names),
+            self._lanes(number),
+            falling_scores=rules.walk == "by_confidence",
+            matchable="counted" if every else "all",
+        )
 
     def _lanes(self, number: int) -> Lanes:  # noqa: ARG002 - one protocol, one lane
         return _LANE

@@ -31,6 +31,7 @@ from ..matching import match_images
 from ..protocols import DetectionProtocol, MissRateProtocol
 from ..ragged import BOX_FORMATS, Detections, GroundTruths, even_shares
 from ..ranking import distinct_images
+from ..tables.record_checks import RecordRules, check_records, check_same_images
 from ..tables.records import OPTIONAL, TENSORS, Ids, MatchRecords, cat_ids, joined
 from ..tables.repeats import repeats
 from ..transfer import to_device
@@ -227,10 +228,26 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
 
     def _read(self, ids: list[Any] | None, state: dict[str, Any]) -> list[MatchRecords]:
         image_ids = None if ids is None else tuple(ids)
-        records = [MatchRecords(image_ids=image_ids, **columns) for columns in state["records"]]
+        given = state["records"]
+        if not isinstance(given, list) or len(given) != len(self.protocols):
+            raise ValueError(f"there must be a list of {len(self.protocols)} records")
+        names = {*TENSORS, *OPTIONAL}
+        if any(columns.keys() != names for columns in given):
+            raise ValueError(f"records must have the columns {', '.join(sorted(names))}")
+        records = [MatchRecords(image_ids=image_ids, **columns) for columns in given]
         for number, part in enumerate(records):
-            part.check(len(self.class_names), self._lanes(number))
+            check_records(part, self._record_rules(number))
+        check_same_images(records)
         return records
+
+    def _record_rules(self, number: int) -> RecordRules:
+        """What the protocol says of its records, for the check of states that were read."""
+        protocol, lanes = self.protocols[number], self._lanes(number)
+        if isinstance(protocol, MissRateProtocol):
+            return RecordRules(1, lanes, score_limits=len(protocol.jaccard_scores))
+        reusable = set(protocol.reusable_flags) - set(protocol.ignored_flags)
+        matchable = "none" if reusable else "counted"
+        return RecordRules(len(self.class_names), lanes, matchable=matchable)
 
     def _flushed(self, state: AccumulatedRecords) -> AccumulatedRecords:
         """The same with pending batches matched and their boxes dropped."""

@@ -171,13 +171,11 @@ class MeanIoU(Metric[SegmentationResult]):
         )
 
     def _columns(self, tables: Sequence[PixelCounts]) -> dict[str, Any]:
-        return {"counts": {name: getattr(tables[0], name) for name in ("image", "cell", "count")}}
+        return {"counts": tables[0].columns()}
 
     def _read(self, ids: list[Any] | None, state: dict[str, Any]) -> list[PixelCounts]:
-        images = int(state["num_images"])
-        counts = PixelCounts(None if ids is None else tuple(ids), images, **state["counts"])
-        counts.check(self._cells)
-        return [counts]
+        image_ids = None if ids is None else tuple(ids)
+        return [PixelCounts.read(image_ids, state["num_images"], self._cells, state["counts"])]
 
     def _holding(
         self, tables: Sequence[Any], device: torch.device | None, updated: bool

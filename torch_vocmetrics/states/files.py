@@ -1,9 +1,13 @@
 """A state in a file: ``.npz`` of plain arrays and one JSON text; read without pickle.
 
-The entry ``header`` is UTF-8 JSON: ``schema`` of the file, ``version`` that wrote it, ``metric``,
-``protocols`` with all their rules, ``fingerprints``, ``class_names``, ``state`` (what is not an
-array), ``columns`` (names of the arrays) and ``sha256`` of everything else. Arrays are stored as
-they are, so that a file can never grow when it is read.
+The entry ``header`` is UTF-8 JSON: ``schema`` of the file, ``version`` that wrote it, ``protocols``
+with all their rules, ``state`` (metric, classes, labels, and whatever else is not an array),
+``columns`` (names of the arrays) and ``sha256`` of everything else. Arrays are stored as they are,
+so that a file can never grow when it is read.
+
+The SHA-256 finds damage. It is no signature: whoever can write a file can make it fit. Therefore
+every column of a state that was read is checked before a metric takes it (see ``tables``); numbers
+that are false but possible cannot be told from true ones.
 """
 
 from __future__ import annotations
@@ -12,11 +16,10 @@ import hashlib
 import json
 import math
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -25,49 +28,44 @@ from torch import Tensor
 from .._version import __version__
 from ..errors import ProtocolError, StateError
 from ..protocols import Protocol, protocol_of_rules
+from .atomic import written_whole
 from .plain import DTYPES, flatten, restore
 
-FILE_SCHEMA = 1
+FILE_SCHEMA = 2
 _HEADER = "header"
+_ENTRIES = {"protocols": list, "state": dict, "columns": list, "sha256": str}
 
 
 def write_state(path: str | Path, state: Mapping[str, Any], protocols: Sequence[Protocol]) -> None:
     """Write a ``state_dict``; the file appears whole or not at all.
 
     Args:
-        path: where to; the name is taken as it is.
+        path: where to; symbolic links are followed, and the mode of a file that is there is kept.
         state: as of a metric's ``state_dict``.
         protocols: whose rules go into the header.
+
+    Raises:
+        InputError: if ``path`` is there and is no plain file.
+        OSError: if the file cannot be written.
     """
     text, tensors = flatten(state)
     arrays = {name: one.detach().cpu().contiguous().numpy() for name, one in tensors.items()}
     header = {
         "schema": FILE_SCHEMA,
         "version": __version__,
-        "metric": state["metric"],
         "protocols": [
             {"task": one.task, "name": one.name, "rules": _as_json(one.rules)} for one in protocols
         ],
-        "fingerprints": list(state["fingerprints"]),
-        "class_names": list(state["class_names"]),
         "state": text,
         "columns": list(arrays),
     }
     header["sha256"] = _digest(header, arrays)
     letters = np.frombuffer(json.dumps(header, allow_nan=False).encode(), dtype=np.uint8)
-    path = Path(path)
-    handle, partial = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **{_HEADER: letters}, **arrays)
-        _as_new_file(partial)
-        Path(partial).replace(path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+    with written_whole(path) as file:
+        np.savez(file, allow_pickle=False, **{_HEADER: letters}, **arrays)
 
 
-def read_state(path: str | Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def read_state(path: str | Path) -> tuple[dict[str, Any], list[Any]]:
     """The ``state_dict`` in a file, and its protocols as plain data (see :func:`protocols_of`).
 
     Raises:
@@ -76,24 +74,17 @@ def read_state(path: str | Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """
     where = str(path)
     header, arrays = _read(Path(path), where)
-    if header.get("schema") != FILE_SCHEMA:
+    if header["sha256"] != _digest(header, arrays):
         raise StateError(
-            f"the state file has another schema than {FILE_SCHEMA}",
-            where=where,
-            got=f"{header.get('schema')!r}, written by torch_vocmetrics {header.get('version')}",
-            remedy="use that version, or evaluate again",
-        )
-    if header.get("sha256") != _digest(header, arrays):
-        raise StateError(
-            "the state file is damaged: its SHA-256 does not fit what it holds",
+            "the state file is damaged: its SHA-256 does not fit its content",
             where=where,
             remedy="copy or evaluate it again",
         )
     tensors: dict[str, Tensor] = {name: torch.from_numpy(one) for name, one in arrays.items()}
     try:
-        return restore(header["state"], tensors), list(header["protocols"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StateError(f"the state file is damaged: {error!r}", where=where) from None
+        return restore(header["state"], tensors), header["protocols"]
+    except StateError as error:
+        raise StateError(error.what, where=where) from None
 
 
 def protocols_of(state: Mapping[str, Any], saved: Sequence[Any], where: str) -> list[Protocol]:
@@ -104,33 +95,38 @@ def protocols_of(state: Mapping[str, Any], saved: Sequence[Any], where: str) -> 
     """
     try:
         protocols = [
-            protocol_of_rules(one["task"], one["name"], _from_json(one["rules"])) for one in saved
+            protocol_of_rules(one["task"], str(one["name"]), _from_json(one["rules"]))
+            for one in saved
         ]
-    except (ProtocolError, KeyError, TypeError) as error:
+    except ProtocolError as error:
         raise StateError(f"the protocol in the state file: {error}", where=where) from None
+    except Exception as error:  # forged rules may be of any type and size
+        raise StateError(f"the protocol in the state file: {error!r}", where=where) from None
     if [one.fingerprint for one in protocols] != state.get("fingerprints"):
         raise StateError("the rules in the state file have another fingerprint", where=where)
     return protocols
 
 
 def _read(path: Path, where: str) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-    """Header and arrays of any file that has the form of one."""
+    """Header and arrays of any file that has the form of a state."""
     with path.open("rb") as file:
         try:
-            with zipfile.ZipFile(file) as archive:
-                entries = archive.infolist()
-                packed = [one.filename for one in entries if one.compress_type]
-                names = [one.filename for one in entries]
-                if packed or len(set(names)) != len(names):
-                    raise ValueError(f"entries are compressed or repeated: {packed or names}")
+            _check_archive(file)
             with np.load(file, allow_pickle=False) as content:
                 arrays = dict(content)
-            header = json.loads(arrays.pop(_HEADER).tobytes())
+            header = _header(arrays.pop(_HEADER), where)
             columns = header["columns"]
             if sorted(columns) != sorted(arrays):
                 raise ValueError("it holds other arrays than its header names")
-            if strange := [n for n, one in arrays.items() if one.dtype.name not in DTYPES]:
+            strange = [
+                name
+                for name, array in arrays.items()
+                if array.dtype.name not in DTYPES or not array.dtype.isnative
+            ]
+            if strange:
                 raise ValueError(f"arrays of other types: {strange}")
+        except StateError:
+            raise
         except Exception as error:  # what damaged bytes may do to a reader has no end
             raise StateError(
                 f"not a state file of torch_vocmetrics, or a damaged one: {error}",
@@ -138,6 +134,41 @@ def _read(path: Path, where: str) -> tuple[dict[str, Any], dict[str, np.ndarray[
                 remedy="give a file that save_state or --save-state wrote",
             ) from None
     return header, arrays
+
+
+def _check_archive(file: BinaryIO) -> None:
+    """Raise ValueError if reading the entries could take more memory than the file is long."""
+    with zipfile.ZipFile(file) as archive:
+        entries = archive.infolist()
+    packed = [one.filename for one in entries if one.compress_type]
+    names = [one.filename for one in entries]
+    if packed or len(set(names)) != len(names):
+        raise ValueError(f"entries are compressed or repeated: {packed or names}")
+    if sum(one.file_size for one in entries) > file.seek(0, os.SEEK_END):
+        raise ValueError("entries overlap")
+    file.seek(0)
+
+
+def _header(letters: np.ndarray[Any, Any], where: str) -> dict[str, Any]:
+    """The header, of the schema of this version and with all its entries."""
+    header = json.loads(letters.tobytes(), parse_constant=_refuse_constant)
+    if not isinstance(header, dict):
+        raise TypeError("its header is no JSON object")
+    if header.get("schema") != FILE_SCHEMA:
+        raise StateError(
+            f"the state file has another schema than {FILE_SCHEMA}",
+            where=where,
+            got=f"{header.get('schema')!r}, written by torch_vocmetrics {header.get('version')}",
+            remedy="use that version, or evaluate again",
+        )
+    for key, kind in _ENTRIES.items():
+        if not isinstance(header.get(key), kind):
+            raise TypeError(f"its header has no {key}")
+    return header
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
 
 
 def _digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
@@ -149,13 +180,6 @@ def _digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]
         found.update(json.dumps([name, one.dtype.str, list(one.shape)]).encode())
         found.update(one.data)
     return found.hexdigest()
-
-
-def _as_new_file(path: str) -> None:
-    """Give a temporary file, which is its owner's alone, the rights of a new one."""
-    mask = os.umask(0)
-    os.umask(mask)
-    Path(path).chmod(0o666 & ~mask)
 
 
 def _as_json(value: Any) -> Any:

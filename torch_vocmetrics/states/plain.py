@@ -27,8 +27,6 @@ DTYPES = {
     )
 }  # fmt: skip
 
-_INT64 = range(-(2**63), 2**63)
-
 
 def flatten(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Split a ``state_dict`` into JSON data and named tensors; :func:`restore` is the inverse.
@@ -70,7 +68,7 @@ def _flat_ids(ids: Sequence[Any] | None, path: str, tensors: dict[str, Tensor]) 
         tensors[f"{path}.bytes"] = _bytes(b"".join(letters))
         tensors[f"{path}.lengths"] = torch.tensor([len(one) for one in letters], device="cpu")
         return {"text": path}
-    if not all(one in _INT64 for one in ids):
+    if not all(isinstance(one, int) and -(2**63) <= one < 2**63 for one in ids):
         return list(ids)
     tensors[path] = torch.tensor(ids, dtype=torch.int64, device="cpu")
     return {"numbers": path}
@@ -80,8 +78,15 @@ def restore(text: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str,
     """The ``state_dict`` that :func:`flatten` split.
 
     Raises:
-        KeyError, TypeError, ValueError: if the two do not belong together.
+        StateError: if the two do not belong together.
     """
+    try:
+        return _restored(text, tensors)
+    except Exception as error:  # forged text may name, nest and mix anything
+        raise StateError(f"the state is damaged: {error!r}") from None
+
+
+def _restored(text: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     return {
         key: _full_ids(value, tensors) if key == "image_ids" else _full(value, tensors)
         for key, value in text.items()
@@ -106,13 +111,24 @@ def _full_ids(value: Any, tensors: Mapping[str, Tensor]) -> list[Any] | None:
         first, second = (_full_ids(side, tensors) or [] for side in path)
         return list(zip(first, second, strict=True))
     if kind == "numbers":
-        return list(tensors[path].tolist())
-    letters = tensors[f"{path}.bytes"].numpy().tobytes()
+        return list(_column(tensors[path], torch.int64).tolist())
+    if kind != "text":
+        raise ValueError(f"image ids as {kind!r}")
+    letters = _column(tensors[f"{path}.bytes"], torch.uint8).numpy().tobytes()
+    lengths = _column(tensors[f"{path}.lengths"], torch.int64).tolist()
+    if min(lengths, default=0) < 0 or sum(lengths) != len(letters):
+        raise ValueError("the lengths of image ids do not add up")
     ids, start = [], 0
-    for length in tensors[f"{path}.lengths"].tolist():
+    for length in lengths:
         ids.append(letters[start : start + length].decode("utf-8", "surrogatepass"))
         start += length
     return ids
+
+
+def _column(values: Tensor, dtype: torch.dtype) -> Tensor:
+    if values.dtype != dtype or values.dim() != 1:
+        raise ValueError(f"image ids as {values.dtype} of shape {tuple(values.shape)}")
+    return values
 
 
 def kind_of_ids(state: Mapping[str, Any]) -> str | None:
@@ -182,8 +198,8 @@ def from_bytes(run: Tensor) -> dict[str, Any]:
             end = start + torch.Size(shape).numel() * kind.itemsize
             tensors[name] = run[start:end].view(kind).reshape(shape)
             start += _padded(end - start)
-        return restore(text, tensors)
-    except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+        return _restored(text, tensors)
+    except Exception as error:  # forged bytes may say anything
         raise StateError(f"the bytes are no state: {error!r}") from None
 
 

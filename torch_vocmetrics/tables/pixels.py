@@ -7,15 +7,20 @@ for match records.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
 from torch import Tensor
 
+from .columns import check_column, check_image_ids
 from .records import Ids, cat_ids
 from .repeats import repeats, unequal_truth, warn_of_repeats
+
+STATE_COLUMNS = ("rows", "cell", "count")
+LARGEST_TOTAL = 2**62
+"""Pixels of all images of a state, so that sums of several states fit int64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,15 +63,43 @@ class PixelCounts:
             dense[image, cell],
         )
 
-    def check(self, cells: int) -> None:
-        """Raise ValueError unless the table holds together and has no cell beyond ``cells``."""
-        if not self.image.shape == self.cell.shape == self.count.shape:
-            raise ValueError("columns image, cell, count differ in length")
-        if self.image_ids is not None and len(self.image_ids) != self.num_images:
-            raise ValueError(f"{len(self.image_ids)} image ids for {self.num_images} images")
-        for values, limit in ((self.image, self.num_images), (self.cell, cells)):
-            if values.numel() and not 0 <= int(values.min()) <= int(values.max()) < limit:
-                raise ValueError(f"rows beyond {limit} images or cells")
+    @classmethod
+    def read(
+        cls, image_ids: Ids | None, num_images: int, cells: int, columns: Mapping[str, object]
+    ) -> Self:
+        """The counts of a state, of up to ``cells`` cells an image.
+
+        Args:
+            image_ids, num_images: of the images.
+            cells: how many cells the confusion matrix has.
+            columns: as :meth:`columns` gives them.
+
+        Raises:
+            ValueError: if the columns are not such as ``update`` makes.
+        """
+        if columns.keys() != set(STATE_COLUMNS):
+            raise ValueError(f"the columns must be {', '.join(STATE_COLUMNS)}")
+        check_image_ids(image_ids, num_images)
+        int32, int64 = (torch.int32,), (torch.int64,)
+        cell = check_column("cell", columns["cell"], int32, (None,), low=0, high=cells - 1)
+        N = cell.shape[0]
+        rows = check_column("rows", columns["rows"], int32, (num_images,), low=0, high=cells)
+        count = check_column("count", columns["count"], int64, (N,), low=1, high=LARGEST_TOTAL)
+        if float(count.double().sum()) > LARGEST_TOTAL or int(rows.sum()) != N:
+            raise ValueError("columns rows, cell and count do not fit each other")
+        if len({column.device for column in (cell, rows, count)}) > 1:
+            raise ValueError("the columns are on different devices")
+        images = torch.arange(num_images, dtype=torch.int32, device=cell.device)
+        image = torch.repeat_interleave(images, rows, output_size=N)
+        if ((image.diff() == 0) & (cell.diff() <= 0)).any():
+            raise ValueError("cells of an image do not rise")
+        return cls(image_ids, num_images, image, cell, count)
+
+    def columns(self) -> dict[str, Tensor]:
+        """What a state keeps: ``rows`` [I] int32 of each image, ``cell`` and ``count``."""
+        none = torch.zeros(self.num_images, dtype=torch.int32, device=self.device)
+        rows = none.index_add(0, self.image, torch.ones_like(self.image))
+        return {"rows": rows, "cell": self.cell, "count": self.count}
 
     @classmethod
     def cat(cls, parts: Sequence[Self]) -> Self:

@@ -109,41 +109,6 @@ class MatchRecords:
             order=None,
         )
 
-    def check(self, num_classes: int, lanes: Lanes) -> None:
-        """Raise ValueError unless the tables hold together, for so many classes and lanes."""
-        for names in (IMAGE_COLUMNS, GROUND_TRUTH_COLUMNS, DETECTION_COLUMNS, CLAIM_COLUMNS):
-            columns = (getattr(self, name) for name in names)
-            if len({column.shape[0] for column in columns if column is not None}) != 1:
-                raise ValueError(f"columns {', '.join(names)} differ in length")
-        if self.image_ids is not None and len(self.image_ids) != self.num_images:
-            raise ValueError(f"{len(self.image_ids)} image ids for {self.num_images} images")
-        counts = self.image_counts
-        if counts is not None and counts.dim() != 3:
-            raise ValueError(f"image_counts of shape {tuple(counts.shape)}")
-        for bits in (self.ground_truth_counted, self.true_positive, self.ignored):
-            if bits.shape[1:] != (lanes.words,) or bits.dtype != torch.int64:
-                raise ValueError(f"lanes of shape {tuple(bits.shape)} for {lanes.words} words")
-        areas = self.out_of_range
-        if areas.shape[1:] != (lanes.area_bytes,) or areas.dtype != torch.uint8:
-            raise ValueError(f"area ranges of shape {tuple(areas.shape)}")
-        if not (self.claimant.diff() > 0).all():
-            raise ValueError("claimants that do not rise")
-        classes, images = self.class_counts, (self.num_images, "images")
-        if classes.shape != (num_classes,) or int(classes.sum()) != self.num_detections:
-            raise ValueError(f"not {self.num_detections} detections of {num_classes} classes")
-        if (classes < 0).any() or (
-            class_and_image(self.label, self.image, self.num_images).diff() < 0
-        ).any():
-            raise ValueError("detections that are not ordered by class and image")
-        for values, (limit, what) in (
-            (self.image, images),
-            (self.ground_truth_image, images),
-            (self.ground_truth_label, (num_classes, "classes")),
-            (self.claimant, (self.num_detections, "detections")),
-        ):
-            if values.numel() and not 0 <= int(values.min()) <= int(values.max()) < limit:
-                raise ValueError(f"rows of {what} that are not among the {limit}")
-
     @classmethod
     def cat(cls, parts: Sequence[Self]) -> Self:
         """One after the other, rows renumbered.

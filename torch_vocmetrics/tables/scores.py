@@ -13,6 +13,7 @@ from ..errors import InputError, StateError
 from ..inputs.numbers import FLOATING, INTEGERS, tensor_of
 from ..ops.ordering import descending_key
 from ..transfer import to_device
+from .columns import FLOATS, check_column, check_image_ids
 from .repeats import repeats, unequal_truth, warn_of_repeats
 
 Pair = tuple[int | str, int]
@@ -50,14 +51,13 @@ class ScoreTable:
         return cls(None, torch.zeros(0, num_classes), torch.zeros(0, num_classes, dtype=torch.int8))
 
     def check(self, num_classes: int) -> None:
-        """Raise ValueError unless the table holds together."""
-        shape = (self.num_images, num_classes)
-        if self.scores.shape != shape or self.targets.shape != shape:
-            raise ValueError(f"scores and targets must be [N, {num_classes}]")
-        if self.targets.dtype != torch.int8 or not self.scores.is_floating_point():
-            raise ValueError("scores must be floats and targets int8")
-        if self.image_ids is not None and len(self.image_ids) != self.num_images:
-            raise ValueError(f"{len(self.image_ids)} image ids for {self.num_images} images")
+        """Raise ValueError unless the table is such as ``update`` makes."""
+        scores = check_column("scores", self.scores, FLOATS, (None, num_classes))
+        shape, int8 = (scores.shape[0], num_classes), (torch.int8,)
+        targets = check_column("targets", self.targets, int8, shape, low=-1, high=1)
+        check_image_ids(self.image_ids, self.num_images, pairs=True)
+        if scores.device != targets.device:
+            raise ValueError("scores and targets are on different devices")
 
     @classmethod
     def cat(cls, parts: Sequence[Self]) -> Self:
