@@ -245,7 +245,14 @@ def _read(args: argparse.Namespace, protocol: DetectionProtocol, progress: _Prog
             remedy="give a folder with Annotations and ImageSets, or a COCO instances file",
         )
     masks = protocol.uses_masks
-    ground_truths = io.read_coco_ground_truths(path, class_names=args.classes, masks=masks, **limit)
+    ground_truths = io.read_coco_ground_truths(
+        path,
+        class_names=args.classes,
+        boxes=protocol.uses_boxes,
+        masks=masks,
+        inclusive_pixels=protocol.coordinates == "inclusive_pixels",
+        **limit,
+    )
     detections = io.read_coco_detections(
         args.detections,
         ground_truths,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FileFormatError
-from ..limits import MAX_IMAGE_ID, MAX_IMAGE_SIDE, MAX_JSON_BYTES, MAX_POLYGON_COORDINATE
+from ..limits import MAX_IMAGE_ID, MAX_JSON_BYTES
+from .entry_log import EntryLog
 from .files import read_bytes
 from .tables import Floats, Integers
 
@@ -26,15 +27,18 @@ class Kind(NamedTuple):
     words: str
 
 
-INTEGER = Kind((int,), "an integer")
-IDENTIFIER = Kind((int, str), "an integer or a string")
+# Some tools write whole numbers as floats: 1.0 is the id 1.
+INTEGER = Kind((int, float), "an integer")
+IDENTIFIER = Kind((int, float, str), "an integer or a string")
 STRING = Kind((str,), "a string")
 NUMBER = Kind((int, float), "a number")
-FLAG = Kind((int, bool), "0 or 1")
+FLAG = Kind((int, bool, float), "0 or 1")
 LIST = Kind((list,), "a list")
-SEGMENTATION = Kind((list, dict), "polygons or run lengths")
 
-_REQUIRED = object()
+REQUIRED = object()
+"""The default of a key that every element must have."""
+
+_NO_BOX = [0.0, 0.0, 0.0, 0.0]
 
 
 def load_json(path: Path, *, max_bytes: int = MAX_JSON_BYTES) -> object:
@@ -58,160 +62,270 @@ def load_json(path: Path, *, max_bytes: int = MAX_JSON_BYTES) -> object:
     )
 
 
+class Fault(NamedTuple):
+    """What is wrong with an element, and the value that shows it (if any)."""
+
+    complaint: str
+    value: object = REQUIRED
+
+
 class Rows:
     """A list of JSON objects and where it stands, for sentences that name the element.
+
+    Methods read one key of all elements. An element at fault gets a harmless value there, and its
+    first fault is kept: :meth:`require_sound` raises it, :meth:`report` counts it.
 
     Args:
         path: the file.
         name: the key of the list in the file, empty if the list is the whole file.
         rows: the list.
         remedy: what to do about a fault.
-
-    Raises:
-        FileFormatError: if an element is no object; every method raises it for its own faults.
     """
 
     def __init__(self, path: Path, name: str, rows: list[Any], remedy: str) -> None:
-        self.path, self.name, self.rows, self.remedy = path, name, rows, remedy
-        self._require(rows, lambda row: isinstance(row, dict), "not a JSON object")
+        self.path, self.name, self.remedy = path, name, remedy
+        self.faults: dict[int, Fault] = {}
+        self.outside: dict[int, Fault] = {}
+        self._unidentified: set[int] = set()
+        self.rows: list[dict[str, Any]] = self._screen(
+            rows, lambda row: isinstance(row, dict), "not a JSON object", {}
+        )
 
-    def where(self, place: int | None = None) -> str:
-        """Say where the list, or the element at ``place``, stands."""
-        element = "" if place is None else f"[{place}]"
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def where(self, index: int | None = None) -> str:
+        """Say where the list, or the element at ``index``, stands."""
+        element = "" if index is None else f"[{index}]"
         return f"{self.path}, {self.name}{element}" if self.name or element else str(self.path)
 
-    def column(self, key: str, kind: Kind, *, default: object = _REQUIRED) -> list[Any]:
+    def add_fault(self, index: int, complaint: str, value: object = REQUIRED) -> None:
+        """Keep a fault of an element, unless it has one already."""
+        self.faults.setdefault(index, Fault(complaint, value))
+
+    def put_outside(self, index: int, complaint: str, value: object = REQUIRED) -> None:
+        """Say why an element is outside the evaluation; its faults do not matter then."""
+        self.outside.setdefault(index, Fault(complaint, value))
+
+    def require_sound(self) -> None:
+        """Raise FileFormatError for the first element at fault, if there is any."""
+        if self.faults:
+            index = min(self.faults)
+            raise self._error(index, self.faults[index])
+
+    def report(self, selected: NDArray[np.bool_], log: EntryLog) -> NDArray[np.bool_]:
+        """Log the elements that are left out, and say which are kept.
+
+        Args:
+            selected: [N] the elements that belong to the evaluation.
+            log: counts those outside it and those at fault.
+
+        Returns:
+            [N] the elements that are selected, not outside the evaluation and not at fault.
+        """
+        faulty = {i for i in self.faults if selected[i] or i in self._unidentified}
+        faulty -= self.outside.keys()
+        ignored = sorted({*self.outside, *self.faults} - faulty)
+        kept = selected.copy()
+        kept[[*self.faults, *self.outside]] = False
+        if ignored:
+            first = ignored[0]
+            reason = self.outside.get(first) or self.faults[first]
+            log.ignore(self._error(first, reason), len(ignored))
+        log.add_faults(len(faulty), (self._error(i, self.faults[i]) for i in sorted(faulty)))
+        return kept
+
+    def column(
+        self, key: str, kind: Kind, *, default: object = REQUIRED, substitute: Any = 0
+    ) -> list[Any]:
         """Values of a key that every element has, unless there is a default."""
-        if default is _REQUIRED:
-            self._require(
-                self.rows, lambda row: key in row, f"no {key!r} in the element", show=None
-            )
         values = [row.get(key, default) for row in self.rows]
+        if default is REQUIRED:
+            values = self._present(key, values, substitute)
         if not set(map(type, values)) <= set(kind.types):
-            self._require(values, lambda v: type(v) in kind.types, f"{key} must be {kind.words}")
+            values = self._screen(
+                values, lambda v: type(v) in kind.types, f"{key} must be {kind.words}", substitute
+            )
+        if kind in (INTEGER, IDENTIFIER) and float in set(map(type, values)):
+            complaint = f"{key} must be {kind.words}"
+            values = self._screen(values, _is_whole, complaint, substitute)
+            values = [int(value) if type(value) is float else value for value in values]
+        if kind is INTEGER:
+            complaint = f"{key} is too large"
+            values = self._screen(values, lambda v: abs(v) <= MAX_IMAGE_ID, complaint, substitute)
         return values
+
+    def _present(self, key: str, values: list[Any], substitute: Any) -> list[Any]:
+        if not any(value is REQUIRED for value in values):
+            return values
+        for index, value in enumerate(values):
+            if value is REQUIRED:
+                self.add_fault(index, f"no {key!r} in the element")
+        return [substitute if value is REQUIRED else value for value in values]
 
     def ids(self, key: str, kind: Kind) -> list[Any]:
-        """Values that name the elements: all of one type, no two equal."""
+        """Values that name the elements: all of one type, no two equal.
+
+        Raises:
+            FileFormatError: naming the first element of which this is not true.
+        """
         values = self.column(key, kind)
+        self.require_sound()
         first = type(values[0]) if values else int
-        self._require(values, lambda value: type(value) is first, f"{key} must be of one type")
+        self._screen(values, lambda value: type(value) is first, f"{key} must be of one type", 0)
+        self.require_sound()
         if first is int:
-            self._require(values, lambda value: abs(value) <= MAX_IMAGE_ID, f"{key} is too large")
+            self._screen(values, lambda value: abs(value) <= MAX_IMAGE_ID, f"{key} is too large", 0)
         times = Counter(values)
-        self._require(values, lambda value: times[value] == 1, f"{key} is given twice")
+        self._screen(values, lambda value: times[value] == 1, f"{key} is given twice", 0)
+        self.require_sound()
         return values
 
-    def lookup(self, key: str, known: Mapping[Any, int], expected: str) -> Integers:
-        """What ``known`` has for each value of a key: [N] int64."""
-        values = self.column(key, IDENTIFIER)
-        self._require(values, known.__contains__, f"{key} is not {expected}")
-        return np.array([known[value] for value in values], np.int64)
+    def lookup(
+        self,
+        key: str,
+        find: Callable[[list[Any]], Sequence[int | None]],
+        expected: str,
+        *,
+        kind: Kind = IDENTIFIER,
+        default: object = REQUIRED,
+        outside: bool = False,
+    ) -> Integers:
+        """The index or label that each value of a key stands for: [N] int64, 0 for an unknown one.
+
+        Args:
+            key: of the values.
+            find: gives index or label for each value, None for an unknown value.
+            expected: what the value is not where it is unknown.
+            kind: of the values.
+            default: the value where the key is missing.
+            outside: an element of an unknown value is outside the evaluation, not at fault.
+        """
+        values = self.column(key, kind, default=default)
+        # Without it nobody can say whether the element belongs to the evaluation.
+        self._unidentified |= self.faults.keys()
+        found = find(values)
+        if None in found:
+            keep = self.put_outside if outside else self.add_fault
+            for index, entry in enumerate(found):
+                if entry is None and index not in self.faults:
+                    keep(index, f"{key} is not {expected}", values[index])
+        return np.array([0 if entry is None else entry for entry in found], np.int64)
 
     def numbers(self, key: str) -> Floats:
         """Finite numbers: [N] float64."""
-        values = self.column(key, NUMBER)
-        return self._finite(key, values, values)
+        return self._finite(key, self.column(key, NUMBER))
 
     def scores(self, key: str) -> Floats:
         """Numbers, which may be infinite: [N] float64."""
         values = self.column(key, NUMBER)
         scores = _as_floats(values)
         if not np.isfinite(scores).all():
-            self._require(values, _is_score, f"{key} must be a number")
+            scores = _as_floats(self._screen(values, _is_score, f"{key} must be a number", 0.0))
         return scores
+
+    def integers(self, key: str) -> Integers:
+        """Integers that int64 can hold: [N] int64."""
+        return np.array(self.column(key, INTEGER), np.int64)
 
     def flags(self, key: str) -> NDArray[np.bool_]:
         """Flags 0 or 1, 0 where the key is missing: [N] bool."""
         values = self.column(key, FLAG, default=0)
-        self._require(values, lambda value: value in (0, 1), f"{key} must be {FLAG.words}")
+        complaint = f"{key} must be {FLAG.words}"
+        values = self._screen(values, lambda value: value in (0, 1), complaint, 0)
         return np.array(values, np.bool_)
 
-    def boxes(self, key: str) -> Floats:
-        """Boxes x, y, width, height without a negative size: [N, 4] float64."""
-        values = self.column(key, LIST)
+    def boxes(self, key: str, *, optional: bool = False) -> Floats:
+        """Boxes x, y, width, height without a negative size: [N, 4] float64.
+
+        Args:
+            key: of the boxes.
+            optional: an element without the key has an empty box at the origin.
+        """
+        default = _NO_BOX if optional else REQUIRED
+        values = self.column(key, LIST, default=default, substitute=_NO_BOX)
         four = f"{key} must hold 4 numbers"
-        self._require(values, lambda box: len(box) == 4, four)
-        flat = list(chain.from_iterable(values))
-        if not set(map(type, flat)) <= set(NUMBER.types):
-            self._require(values, lambda box: {*map(type, box)} <= set(NUMBER.types), four)
-        boxes = self._finite(key, flat, values).reshape(-1, 4)
-        complaint = f"{key} must not have a negative width or height"
-        self._require(values, lambda box: box[2] >= 0 and box[3] >= 0, complaint)
+        values = self._screen(values, lambda box: len(box) == 4, four, _NO_BOX)
+        if not set(map(type, chain.from_iterable(values))) <= set(NUMBER.types):
+            types = set(NUMBER.types)
+            values = self._screen(values, lambda box: {*map(type, box)} <= types, four, _NO_BOX)
+        boxes = _as_floats(list(chain.from_iterable(values)))
+        if not np.isfinite(boxes).all():
+            values = self._screen(values, _is_finite, f"{key} must be finite", _NO_BOX)
+            boxes = _as_floats(list(chain.from_iterable(values)))
+        boxes = boxes.reshape(-1, 4)
+        if (boxes[:, 2:] < 0).any():
+            complaint = f"{key} must not have a negative width or height"
+            self._screen(values, lambda box: box[2] >= 0 and box[3] >= 0, complaint, _NO_BOX)
         return boxes
 
-    def integers(self, key: str, *, default: object = _REQUIRED) -> Integers:
-        """Integers that int64 can hold: [N] int64."""
-        values = self.column(key, INTEGER, default=default)
-        self._require(values, lambda value: abs(value) <= MAX_IMAGE_ID, f"{key} is too large")
-        return np.array(values, np.int64)
-
-    def segmentations(self) -> list[Any]:
-        """Run lengths or polygons: lists of numbers, and of run lengths ``size`` and ``counts``."""
-        values = self.column("segmentation", SEGMENTATION)
-        self._require(
-            values,
-            lambda one: _is_polygons(one) if isinstance(one, list) else _is_run_lengths(one),
-            "segmentation must be polygons x, y, x, y, ..., or run lengths with the height and "
-            "width as size and text or a list of integers as counts",
-        )
-        return values
-
-    def areas(self, key: str, boxes: Floats) -> Floats:
-        """Areas as given, width * height of the box where the key is missing: [N] float64."""
-        values = self.column(key, NUMBER, default=0.0)
-        areas = self._finite(key, values, values)
-        self._require(values, lambda value: value >= 0, f"{key} must not be negative")
+    def areas(self, key: str, own_areas: Floats) -> Floats:
+        """Areas as given, ``own_areas`` [N] where the key is missing: [N] float64."""
+        areas = self._finite(key, self.column(key, NUMBER, default=0.0))
+        self._screen(areas.tolist(), lambda v: v >= 0, f"{key} must not be negative", 0)
         given = np.array([key in row for row in self.rows], np.bool_)
-        return np.where(given, areas, boxes[:, 2] * boxes[:, 3])
+        return np.where(given, areas, own_areas)
 
-    def _finite(self, key: str, numbers: list[Any], values: list[Any]) -> Floats:
-        """Convert numbers to float64; ``values`` are the elements' own, to find the fault in."""
-        array = _as_floats(numbers)
-        if not np.isfinite(array).all():
-            self._require(values, _is_finite, f"{key} must be finite")
-        return array
+    def _finite(self, key: str, values: list[Any]) -> Floats:
+        array = _as_floats(values)
+        if np.isfinite(array).all():
+            return array
+        return _as_floats(self._screen(values, _is_finite, f"{key} must be finite", 0.0))
 
-    def _require(
+    def _screen(
         self,
         values: list[Any],
         holds: Callable[[Any], object],
         complaint: str,
-        *,
-        show: int | None = 60,
-    ) -> None:
-        """Raise for the first element that does not hold, showing so many letters of its value."""
+        substitute: Any,
+    ) -> list[Any]:
+        """Keep a fault for each element whose value does not hold, and replace that value."""
         if all(map(holds, values)):
-            return
-        place = next(place for place, value in enumerate(values) if not holds(value))
-        got = None if show is None else json.dumps(values[place])[:show]
-        raise FileFormatError(complaint, where=self.where(place), got=got, remedy=self.remedy)
+            return values
+        screened = list(values)
+        for index, value in enumerate(values):
+            if not holds(value):
+                self.add_fault(index, complaint, value)
+                screened[index] = substitute
+        return screened
+
+    def _error(self, index: int, fault: Fault) -> FileFormatError:
+        got = None if fault.value is REQUIRED else json.dumps(fault.value)[:60]
+        return FileFormatError(
+            fault.complaint, where=self.where(index), got=got, remedy=self.remedy
+        )
 
 
-def _is_polygons(polygons: list[Any]) -> bool:
-    """Whether these are lists of finite numbers that may be coordinates."""
-    for polygon in polygons:
-        if type(polygon) is not list or not set(map(type, polygon)) <= {int, float}:
-            return False
-        if max(map(abs, polygon), default=0) > MAX_POLYGON_COORDINATE:
-            return False
-        if any(map(math.isnan, polygon)):
-            return False
-    return True
+def read_list(path: Path, content: object, name: str, form: str) -> Rows:
+    """The list of objects that a JSON object has under a name.
+
+    Raises:
+        FileFormatError: if it has no list there.
+    """
+    rows = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(rows, list):
+        raise FileFormatError(
+            f"{name!r} must be a list",
+            where=str(path),
+            got=f"a JSON {type(rows).__name__}",
+            remedy=form,
+        )
+    return Rows(path, name, rows, form)
 
 
-def _is_run_lengths(one: dict[str, Any]) -> bool:
-    """Whether these are run lengths of an image of a sensible size."""
-    size, counts = one.get("size"), one.get("counts")
-    if not (isinstance(size, list) and len(size) == 2 and set(map(type, size)) == {int}):
-        return False
-    if not all(0 <= side <= MAX_IMAGE_SIDE for side in size):
-        return False
-    if isinstance(counts, str):
-        return counts.isascii()
-    if not isinstance(counts, list) or not set(map(type, counts)) <= {int}:
-        return False
-    return all(0 <= run <= size[0] * size[1] for run in counts)
+def difficult_flags(annotations: Rows) -> NDArray[np.bool_]:
+    """[N] whether each is difficult: the key of that name, else ``ignore``, else ``iscrowd``."""
+    flags = {key: annotations.flags(key) for key in ("iscrowd", "ignore", "difficult")}
+    difficult = flags["iscrowd"]
+    for key in ("ignore", "difficult"):
+        given = np.array([key in row for row in annotations.rows], np.bool_)
+        if given.any():
+            difficult = np.where(given, flags[key], difficult)
+    return difficult
+
+
+def _is_whole(value: object) -> bool:
+    return not isinstance(value, float) or value.is_integer()
 
 
 def _is_finite(numbers: object) -> bool:

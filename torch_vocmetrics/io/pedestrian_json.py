@@ -5,18 +5,24 @@ Source: CityPersons evaluation/eval_script coco.py and annotations; KAIST evalua
 
 from __future__ import annotations
 
+import dataclasses
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from ..errors import FileFormatError
+from ..errors import FileFormatError, VocMetricsWarning
 from ..limits import MAX_JSON_BYTES, MAX_MATLAB_BYTES
 from .bb_gt import detection_file
-from .json_rows import IDENTIFIER, Rows, load_json
+from .coco import ImageList, results_rows
+from .entry_log import EntryLog
+from .image_names import ImageIndex
+from .json_rows import INTEGER, REQUIRED, Rows, load_json, read_list
 from .matlab import load_matlab
-from .tables import DetectionFile, GroundTruthFile, known_size, split_by_image, with_images
+from .tables import DetectionFile, GroundTruthFile, split_by_image, with_images
 
 PEDESTRIAN = 1
 """The category that is evaluated, in both benchmarks; other categories do not exist."""
@@ -24,55 +30,70 @@ PEDESTRIAN = 1
 _FORM = "the file needs the lists images (id) and annotations (image_id, category_id, bbox)"
 
 
-def read_pedestrian_json(path: str | Path, *, max_bytes: int = MAX_JSON_BYTES) -> GroundTruthFile:
+def read_pedestrian_json(
+    path: str | Path, *, on_fault: str = "error", max_bytes: int = MAX_JSON_BYTES
+) -> GroundTruthFile:
     """Read annotations of category 1, images by rising id.
 
     Targets hold ``boxes`` (x, y, width, height), ``labels`` (all 0), ``ignore``, ``visibility``
     where the file has ``vis_ratio``, ``occlusion`` where it has that, ``image_id`` and
-    ``image_size``.
+    ``image_size``. Annotations of images that the file does not list are ignored.
 
     Args:
         path: the file.
+        on_fault: ``"error"``, or ``"skip"`` to leave annotations at fault out with a warning.
         max_bytes: the largest file that is read.
 
     Raises:
         FileFormatError: naming list and element, for what cannot be understood.
         OSError: if there is no such file or it may not be read.
+
+    Warns:
+        VocMetricsWarning: of annotations that are left out, and of those of category 0.
     """
     path = Path(path)
+    log = EntryLog(path, on_fault)
     content = load_json(path, max_bytes=max_bytes)
-    images, objects = (_list(path, content, name) for name in ("images", "annotations"))
-    ids = images.ids("id", IDENTIFIER)
-    order = sorted(range(len(ids)), key=ids.__getitem__)
-    places = {ids[row]: place for place, row in enumerate(order)}
-    index = objects.lookup("image_id", places, "among the images of the file")
-    category = objects.integers("category_id")
+    images, objects = (read_list(path, content, name, _FORM) for name in ("images", "annotations"))
+    listed = ImageList.of(images)
+    index = objects.lookup("image_id", listed.find, "among the images of the file", outside=True)
+    selected = _are_pedestrians(objects)
     columns: dict[str, Any] = {
         "boxes": objects.boxes("bbox"),
-        "labels": np.zeros(len(objects.rows), np.int64),
+        "labels": np.zeros(len(objects), np.int64),
         "ignore": objects.flags("ignore"),
     }
     if any("vis_ratio" in row for row in objects.rows):
         columns["visibility"] = objects.numbers("vis_ratio")
     if any("occlusion" in row for row in objects.rows):
         columns["occlusion"] = objects.integers("occlusion")
-    keep = category == PEDESTRIAN
+    keep = objects.report(selected, log)
+    log.finish()
     targets = split_by_image(
-        index[keep], len(ids), {key: column[keep] for key, column in columns.items()}
+        index[keep], len(listed.ids), {key: column[keep] for key, column in columns.items()}
     )
-    rows = [images.rows[row] for row in order]
-    sizes = [known_size(row.get("height"), row.get("width")) for row in rows]
-    image_ids = tuple(ids[row] for row in order)
-    return _truth(image_ids, with_images(targets, image_ids, sizes))
+    truth = _truth(listed.ids, with_images(targets, listed.ids, listed.sizes))
+    return dataclasses.replace(truth, file_names=listed.file_names)
 
 
-def _list(path: Path, content: object, name: str) -> Rows:
-    rows = content.get(name) if isinstance(content, dict) else None
-    if not isinstance(rows, list):
-        raise FileFormatError(
-            f"{name!r} is no list", where=str(path), got=type(rows).__name__, remedy=_FORM
+def _are_pedestrians(rows: Rows, default: object = REQUIRED) -> NDArray[np.bool_]:
+    """[N] whether a row is of the evaluated category; rows of category 0 are pointed out."""
+    categories: list[Any] = []
+
+    def keep(values: list[Any]) -> list[int]:
+        categories.extend(values)
+        return [int(value == PEDESTRIAN) for value in values]
+
+    evaluated = rows.lookup("category_id", keep, "a category", kind=INTEGER, default=default)
+    zeros = [i for i, value in enumerate(categories) if value == 0 and i not in rows.faults]
+    if zeros:
+        warnings.warn(
+            f"{rows.where(zeros[0])}: category_id 0, and {len(zeros) - 1:,} more like it, are not "
+            f"evaluated: pedestrians are category {PEDESTRIAN}; add 1 if ids count from 0",
+            VocMetricsWarning,
+            stacklevel=3,
         )
-    return Rows(path, name, rows, _FORM)
+    return np.equal(evaluated, 1)
 
 
 def _truth(image_ids: tuple[Any, ...], targets: list[dict[str, Any]]) -> GroundTruthFile:
@@ -130,29 +151,34 @@ def read_citypersons_mat(path: str | Path, *, max_bytes: int = MAX_MATLAB_BYTES)
 
 
 def read_pedestrian_detections(
-    path: str | Path, ground_truths: GroundTruthFile, *, max_bytes: int = MAX_JSON_BYTES
+    path: str | Path,
+    ground_truths: GroundTruthFile,
+    *,
+    on_fault: str = "error",
+    max_bytes: int = MAX_JSON_BYTES,
 ) -> DetectionFile:
     """Read a results file, a list of {image_id, category_id, bbox, score}; category 1 only.
 
     Args:
         path: the file; an empty list is no detection at all.
         ground_truths: the images.
+        on_fault: ``"error"``, or ``"skip"`` to leave results at fault out with a warning.
         max_bytes: the largest file that is read.
 
     Raises:
         FileFormatError: naming the element, for a malformed row or an unknown image.
         OSError: if there is no such file or it may not be read.
+
+    Warns:
+        VocMetricsWarning: of results that are left out, and of those of category 0.
     """
     path = Path(path)
-    content = load_json(path, max_bytes=max_bytes)
-    form = "results are a list of {image_id, category_id, bbox, score}"
-    if not isinstance(content, list):
-        got = type(content).__name__
-        raise FileFormatError("not a results file", where=str(path), got=got, remedy=form)
-    rows = Rows(path, "", content, form)
-    places = {image_id: place for place, image_id in enumerate(ground_truths.image_ids)}
-    index = rows.lookup("image_id", places, "among the images of the ground truth")
-    category = rows.integers("category_id", default=PEDESTRIAN)
-    keep = category == PEDESTRIAN
-    boxes, scores = rows.boxes("bbox")[keep], rows.scores("score")[keep]
-    return detection_file(index[keep], boxes, scores, len(places))
+    log = EntryLog(path, on_fault)
+    rows = results_rows(path, load_json(path, max_bytes=max_bytes))
+    images = ImageIndex(ground_truths.image_ids, ground_truths.file_names)
+    index = rows.lookup("image_id", images.find, "among the images of the ground truth")
+    selected = _are_pedestrians(rows, default=PEDESTRIAN)
+    boxes, scores = rows.boxes("bbox"), rows.scores("score")
+    keep = rows.report(selected, log)
+    log.finish()
+    return detection_file(index[keep], boxes[keep], scores[keep], len(ground_truths.image_ids))

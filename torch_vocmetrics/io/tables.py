@@ -28,6 +28,8 @@ class GroundTruthFile:
         other_label_ids: values of classes of the file that were left out on request.
         box_format: ``"xyxy"`` (VOC) or ``"xywh"`` (COCO), as the file has the boxes.
         targets: I dicts, the second argument of ``DetectionAP.update``.
+        file_names: the name of the file of each image, empty where it is not known; () knows none.
+        box_reading: how the boxes of a COCO file became VOC's corners, empty if they did not.
     """
 
     image_ids: tuple[int, ...] | tuple[str, ...]
@@ -36,6 +38,8 @@ class GroundTruthFile:
     other_label_ids: tuple[int, ...] = ()
     box_format: str
     targets: list[dict[str, Any]]
+    file_names: tuple[str, ...] = ()
+    box_reading: str = ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

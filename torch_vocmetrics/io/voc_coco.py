@@ -1,22 +1,27 @@
 """PASCAL VOC annotations as COCO JSON, and back: boxes, classes, sizes and flags.
 
-VOC's pixels count from 1 and a box includes its last one: x = xmin - 1 and w = xmax - xmin + 1. The
-differences are taken in decimals, so that boxes written with decimals come back to the same bits.
-What COCO has no key for (view, truncated, occluded, difficult) stays under VOC's own names, and
-``ignore`` says ``difficult`` as well. Parts, actions and points are not carried over.
+Corners are copied (:mod:`voc_boxes`). What COCO has no key for (view, truncated, occluded,
+difficult) stays under VOC's own names, and ``ignore`` says ``difficult`` as well. Parts, actions
+and points, and segmentations and keypoints on the way back, are not carried over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from decimal import Decimal
-from pathlib import Path
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
+import numpy as np
+
 from ..errors import FileFormatError
-from .json_rows import FLAG, IDENTIFIER, INTEGER, STRING, Rows, load_json
+from .coco import category_names, file_name_of, read_instances
+from .entry_log import EntryLog
+from .image_names import ImageIndex
+from .json_rows import IDENTIFIER, INTEGER, STRING, Rows, difficult_flags
 from .tables import known_size
-from .voc_annotations import Box, VocAnnotation, VocObject
+from .voc_annotations import VocAnnotation, VocObject
+from .voc_boxes import CONVENTION_KEY, CORNERS, box_convention, coco_box, voc_box
 
 FLAGS = ("difficult", "truncated", "occluded")
 
@@ -24,7 +29,7 @@ FLAGS = ("difficult", "truncated", "occluded")
 def coco_from_voc(
     annotations: Sequence[tuple[str, VocAnnotation]], class_names: Sequence[str]
 ) -> dict[str, Any]:
-    """COCO instances of annotated images.
+    """COCO instances of annotated images; ``info`` says how boxes stand for VOC's corners.
 
     Args:
         annotations: id and annotation of each image; image k has the COCO id k, from 1.
@@ -54,83 +59,109 @@ def coco_from_voc(
                     "view": entry.view,
                 }
             )
-    categories = [{"id": number, "name": name} for name, number in category_ids.items()]
-    return {"images": images, "annotations": objects, "categories": categories}
+    return {
+        "info": {"description": "PASCAL VOC annotations", CONVENTION_KEY: CORNERS},
+        "images": images,
+        "annotations": objects,
+        "categories": [{"id": number, "name": name} for name, number in category_ids.items()],
+    }
 
 
-def voc_from_coco(path: str | Path) -> list[tuple[str, VocAnnotation]]:
-    """Id and annotation of each image of a COCO instances file; the id is the file's name.
+def voc_from_coco(path: str | Path, *, on_fault: str = "error") -> list[tuple[str, VocAnnotation]]:
+    """Id and annotation of each image of a COCO instances file.
 
-    ``difficult`` is what the annotation says under that name, else ``ignore``, else ``iscrowd``.
+    The id is the name of the image's file without suffix, with its folder where two images would
+    else have one id. ``difficult`` is what the annotation says under that name, else ``ignore``,
+    else ``iscrowd``. Categories of equal names are told apart as ``name#id``.
 
     Raises:
-        FileFormatError: naming list and element, for what cannot be understood.
+        FileFormatError: naming list and element, for what cannot be understood, or two images that
+            would have one id.
         OSError: if there is no such file or it may not be read.
+
+    Warns:
+        VocMetricsWarning: of annotations of images or categories that the file does not list.
     """
-    path = Path(path)
-    content = load_json(path)
-    lists = {}
-    for name in ("images", "annotations", "categories"):
-        rows = content.get(name) if isinstance(content, dict) else None
-        if not isinstance(rows, list):
-            raise FileFormatError(f"no list {name!r} in the file", where=str(path))
-        lists[name] = Rows(
-            path, name, rows, "an instances file has images, annotations, categories"
-        )
-    images, objects, categories = lists["images"], lists["annotations"], lists["categories"]
-    names = dict(zip(categories.ids("id", INTEGER), categories.column("name", STRING), strict=True))
+    path, log = Path(path), EntryLog(path, on_fault)
+    images, annotations, categories, info = read_instances(path)
     ids = images.ids("id", IDENTIFIER)
-    owners = objects.lookup("image_id", {one: k for k, one in enumerate(ids)}, "a known image")
-    labels = objects.lookup("category_id", {one: one for one in names}, "a known category")
-    boxes = objects.boxes("bbox").tolist()
-    flags = {key: objects.column(key, FLAG, default=0) for key in (*FLAGS, "ignore", "iscrowd")}
-    views = objects.column("view", STRING, default="")
+    files = [file_name_of(row) or str(row["id"]) for row in images.rows]
+    image_ids = _image_ids(files, path)
+    owners = annotations.lookup(
+        "image_id", ImageIndex(ids, files).find, "among the images of the file", outside=True
+    )
+    objects = _objects(annotations, category_names(categories), info)
+    keep = annotations.report(np.ones(len(annotations), np.bool_), log)
+    log.finish()
     found: list[list[VocObject]] = [[] for _ in ids]
-    for row, owner in enumerate(owners.tolist()):
-        given = objects.rows[row]
-        key = next((key for key in ("difficult", "ignore") if key in given), "iscrowd")
-        found[owner].append(
-            VocObject(
-                name=names[int(labels[row])],
-                box=voc_box(boxes[row]),
-                difficult=bool(flags[key][row]),
-                truncated=bool(flags["truncated"][row]),
-                occluded=bool(flags["occluded"][row]),
-                view=views[row],
+    for row in np.flatnonzero(keep).tolist():
+        found[owners[row]].append(objects[row])
+    return [
+        (
+            image_id,
+            VocAnnotation(
+                image_size=known_size(row.get("height"), row.get("width")),
+                objects=tuple(own),
+                filename=name,
+            ),
+        )
+        for image_id, name, row, own in zip(image_ids, files, images.rows, found, strict=True)
+    ]
+
+
+def _objects(
+    annotations: Rows, names: dict[int, str], info: Mapping[str, object]
+) -> list[VocObject]:
+    """An object for each annotation; ``annotations`` keeps what is wrong with them."""
+    labels = annotations.lookup(
+        "category_id",
+        lambda values: [value if value in names else None for value in values],
+        "among the categories",
+        kind=INTEGER,
+        outside=True,
+    )
+    boxes = annotations.boxes("bbox").tolist()
+    flags = [annotations.flags(key).tolist() for key in ("truncated", "occluded")]
+    difficult = difficult_flags(annotations).tolist()
+    views = annotations.column("view", STRING, default="", substitute="")
+    convention = box_convention(info, annotations) or CORNERS
+    return [
+        VocObject(
+            name=names.get(label, ""),
+            box=voc_box(box, convention),
+            difficult=is_difficult,
+            truncated=truncated,
+            occluded=occluded,
+            view=view,
+        )
+        for label, box, is_difficult, truncated, occluded, view in zip(
+            labels.tolist(), boxes, difficult, *flags, views, strict=True
+        )
+    ]
+
+
+def _image_ids(files: Sequence[str], path: Path) -> list[str]:
+    """An id for each image: the stem of its file, with the folder where stems are equal."""
+    whole = [_without_suffix(name, path) for name in files]
+    times = Counter(name.name for name in whole)
+    ids = [name.name if times[name.name] == 1 else name.as_posix() for name in whole]
+    first: dict[str, str] = {}
+    for image_id, name in zip(ids, files, strict=True):
+        other = first.setdefault(image_id.casefold(), name)
+        if other is not name:
+            raise FileFormatError(
+                f"two images would have the annotation {image_id}.xml",
+                where=f"{path}, images",
+                got=f"{other!r} and {name!r}",
+                remedy="give the files different names",
             )
-        )
-    annotations = []
-    for row, own in zip(images.rows, found, strict=True):
-        name = str(row.get("file_name", row["id"]))
-        annotation = VocAnnotation(
-            image_size=known_size(row.get("height"), row.get("width")),
-            objects=tuple(own),
-            filename=name,
-        )
-        annotations.append((_stem(name, path), annotation))
-    return annotations
+    return ids
 
 
-def coco_box(box: Box) -> tuple[float, float, float, float]:
-    """x, y, width and height, from 0, of xmin, ymin, xmax, ymax, from 1 and inclusive."""
-    x1, y1, x2, y2 = (Decimal(repr(float(value))) for value in box)
-    return _number(x1 - 1), _number(y1 - 1), _number(x2 - x1 + 1), _number(y2 - y1 + 1)
-
-
-def voc_box(box: Sequence[float]) -> Box:
-    """The inverse of :func:`coco_box`."""
-    x, y, w, h = (Decimal(repr(float(value))) for value in box)
-    return float(x + 1), float(y + 1), float(x + w), float(y + h)
-
-
-def _number(value: Decimal) -> float:
-    """An int where the value is whole, as annotations are written."""
-    return int(value) if value == int(value) else float(value)
-
-
-def _stem(name: str, path: Path) -> str:
-    """The image id behind a file name; it may not lead out of a folder."""
-    stem = Path(name.replace("\\", "/")).stem
-    if not stem or stem in (".", ".."):
+def _without_suffix(name: str, path: Path) -> PurePosixPath:
+    """A relative name without its suffix; it may not lead out of a folder."""
+    parts = PurePosixPath(name.replace("\\", "/").removeprefix("./"))
+    leads_out = parts.is_absolute() or ".." in parts.parts or PureWindowsPath(name).drive
+    if leads_out or not parts.name or "\0" in name:
         raise FileFormatError("not a file name", where=f"{path}, images", got=repr(name[:60]))
-    return stem
+    return parts.with_suffix("")

@@ -82,7 +82,7 @@ def test_a_choice_of_classes(tmp_path: Path) -> None:
     detections = read_coco_detections(save(tmp_path, "dt.json", results), ground_truths)
     assert detections.num_detections == (2, 1)
     assert [len(one["labels"]) for one in detections.predictions] == [1, 2]
-    with pytest.raises(FileFormatError, match="no category 'dog'; it has cat, dog#5, dog#7"):
+    with pytest.raises(FileFormatError, match="no category 'dog'; near names: dog#"):
         read_coco_ground_truths(path, class_names=["dog"])
 
 
@@ -116,13 +116,11 @@ BAD_INSTANCES: list[tuple[str, int, str, Any, str]] = [
     ("images", 1, "id", 9, r"images\[0\]: id is given twice, got 9"),
     ("images", 1, "id", "3", r"images\[1\]: id must be of one type, got \"3\""),
     ("images", 1, "id", 2**63, r"images\[1\]: id is too large"),
-    ("images", 0, "id", 1.0, r"images\[0\]: id must be an integer or a string, got 1\.0"),
+    ("images", 0, "id", 1.5, r"images\[0\]: id must be an integer or a string, got 1\.5"),
     ("categories", 2, "id", 2, r"categories\[1\]: id is given twice"),
     ("categories", 2, "id", "x", r"categories\[2\]: id must be an integer, got"),
     ("categories", 0, "name", None, r"categories\[0\]: name must be a string, got null"),
-    ("annotations", 2, "image_id", 4, r"annotations\[2\]: image_id is not among the images"),
     ("annotations", 2, "image_id", [], r"annotations\[2\]: image_id must be an integer or a str"),
-    ("annotations", 0, "category_id", 1, r"annotations\[0\]: category_id is not among"),
     ("annotations", 0, "category_id", True, r"annotations\[0\]: category_id must be an integer"),
     ("annotations", 1, "bbox", ..., r"annotations\[1\]: no 'bbox'"),
     ("annotations", 1, "bbox", None, r"annotations\[1\]: bbox must be a list, got null"),
@@ -159,7 +157,6 @@ def test_bad_instances_are_named(
 BAD_RESULTS: list[tuple[str, Any, str]] = [
     ("image_id", 4, r"dt\.json, \[1\]: image_id is not among the images"),
     ("image_id", ..., r"\[1\]: no 'image_id' in the element; results are a list of"),
-    ("category_id", 99, r"\[1\]: category_id is not a known category, got 99"),
     ("bbox", ..., r"\[1\]: no 'bbox'"),
     ("bbox", [1, 2, 3, -4], r"\[1\]: bbox must not have a negative width or height"),
     ("bbox", [1, 2, 3, float("inf")], r"\[1\]: bbox must be finite"),
@@ -190,8 +187,8 @@ def test_bad_results_are_named(tmp_path: Path, key: str, value: Any, said: str) 
         ([], "not an instances file, got a JSON list"),
         ({}, "'images' must be a list, got a JSON NoneType"),
         ({"images": 1}, "'images' must be a list, got a JSON int"),
-        ({"images": []}, "images: the list is empty"),
-        ({"images": [1]}, r"images\[0\]: not a JSON object, got 1"),
+        (INSTANCES | {"images": []}, "images: the list is empty"),
+        (INSTANCES | {"images": [1]}, r"images\[0\]: not a JSON object, got 1"),
     ],
 )
 def test_what_is_no_instances_file(tmp_path: Path, content: Any, said: str) -> None:
@@ -202,7 +199,7 @@ def test_what_is_no_instances_file(tmp_path: Path, content: Any, said: str) -> N
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ({"annotations": []}, "not a results file, got a JSON dict; results are a list of"),
+        ({"annotations": 1}, "not a results file, got a JSON dict; results are a list of"),
         ([1], r"\[0\]: not a JSON object, got 1"),
         ("null", "not a results file, got a JSON NoneType"),
     ],

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from torch_vocmetrics import FileFormatError, InputError, ProtocolError, io, load_protocol
+from torch_vocmetrics.ops.rle import rle_of
 from torch_vocmetrics.protocols.files import config_root
 
 BOX = [0, 0, 10, 10]
@@ -57,17 +58,18 @@ def coco(tmp_path: Path, annotation: dict[str, Any], **lists: Any) -> Path:
 )
 def test_segmentations(tmp_path: Path, segmentation: Any) -> None:
     path = coco(tmp_path, {"segmentation": segmentation})
-    with pytest.raises(FileFormatError, match=r"gt\.json, annotations\[0\]: segmentation must be"):
+    with pytest.raises(FileFormatError, match=r"gt\.json, annotations\[0\]: segmentation of"):
         io.read_coco_ground_truths(path, masks=True)
 
 
 @pytest.mark.parametrize(
     "segmentation",
-    [[SQUARE], [SQUARE, SQUARE], [], {"size": [10, 10], "counts": [0, 100]}, [[0.5, -3.0] * 3]],
+    [[SQUARE], [SQUARE, SQUARE], {"size": [10, 10], "counts": [0, 100]}, [[0.5, -3.0] * 3]],
 )
 def test_other_segmentations_are_taken(tmp_path: Path, segmentation: Any) -> None:
     path = coco(tmp_path, {"segmentation": segmentation})
-    assert io.read_coco_ground_truths(path, masks=True).targets[0]["masks"] == [segmentation]
+    targets = io.read_coco_ground_truths(path, masks=True).targets
+    assert targets[0]["masks"] == [rle_of(segmentation, 10, 10)]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,6 @@ def test_other_segmentations_are_taken(tmp_path: Path, segmentation: Any) -> Non
         ({"area": DIGITS}, {}),
         ({"iscrowd": DIGITS}, {}),
         ({"category_id": DIGITS}, {}),
-        ({"image_id": DIGITS}, {}),
         ({"image_id": [1]}, {}),
         ({}, {"categories": [{"id": 2**63, "name": "a"}]}),
         ({}, {"categories": [{"id": DIGITS, "name": "a"}]}),

@@ -131,7 +131,7 @@ def test_pedestrian_json(tmp_path: Path) -> None:
         with pytest.raises(FileFormatError, match=sentence):
             io.read_pedestrian_detections(results, truth)
     path.write_text('{"images": []}')
-    with pytest.raises(FileFormatError, match="'annotations' is no list"):
+    with pytest.raises(FileFormatError, match="'annotations' must be a list"):
         io.read_pedestrian_json(path)
 
 

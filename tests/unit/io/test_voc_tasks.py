@@ -256,8 +256,8 @@ def test_voc_to_coco_and_back(tmp_path: Path) -> None:
         ("x_1", VocAnnotation(image_size=(1, 2), objects=(), filename="x_1.png")),
     ]
     content = coco_from_voc(images, ["cat", "dog"])
-    assert content["annotations"][2]["bbox"] == [122, 28, 257, 247]
-    assert content["annotations"][2]["area"] == 257 * 247
+    assert content["annotations"][2]["bbox"] == [123, 29, 256, 246]
+    assert content["annotations"][2]["area"] == 256 * 246
     assert [one["ignore"] for one in content["annotations"]] == [1, 0, 0]
     assert [one["category_id"] for one in content["annotations"]] == [2, 1, 2]
     path = tmp_path / "a.json"
@@ -270,10 +270,10 @@ def test_voc_to_coco_and_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"images": None}, "no list 'images'"),
+        ({"images": None}, "'images' must be a list"),
         ({"images": [{"id": 1, "file_name": ".."}]}, "not a file name"),
-        ({"annotations": [{"image_id": 9, "category_id": 1, "bbox": [1, 1, 1, 1]}]}, "known image"),
-        ({"annotations": [{"image_id": 1, "category_id": 7, "bbox": [1, 1, 1, 1]}]}, "category"),
+        ({"annotations": [{"image_id": [], "category_id": 1, "bbox": [1, 1, 1, 1]}]}, "image_id"),
+        ({"annotations": [{"image_id": 1, "category_id": "", "bbox": [1, 1, 1, 1]}]}, "category"),
         ({"annotations": [{"image_id": 1, "category_id": 1, "bbox": [1, 1]}]}, "4 numbers"),
     ],
 )

@@ -1,0 +1,144 @@
+"""Segmentations of COCO's JSON as run lengths; every fault names the annotation and its image."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import FileFormatError, VocMetricsWarning
+from ..limits import MAX_IMAGE_SIDE, MAX_POLYGON_COORDINATE
+from ..ops.rle import rle_of
+from .entry_log import EntryLog
+from .json_rows import Rows
+from .tables import Integers
+
+_FORM = (
+    "polygons x, y, x, y, ..., or run lengths with the height and width as size and text or a list "
+    "of integers as counts"
+)
+
+CORNER_NUMBERS = 6
+"""Numbers of a polygon of three corners, the least that has pixels."""
+
+Size = tuple[int, int]
+
+
+def read_segmentations(
+    rows: Rows,
+    image_index: Integers,
+    sizes: Sequence[Size | None],
+    selected: NDArray[np.bool_],
+    log: EntryLog,
+) -> list[Any]:
+    """Run lengths of the selected elements, as the file has them where the size is not known.
+
+    A polygon of fewer than three corners beside another polygon has no pixels for pycocotools, and
+    is ignored; the fault of any other segmentation is kept in ``rows``.
+
+    Args:
+        rows: elements with the key ``segmentation``.
+        image_index: [N] image of each element.
+        sizes: height and width of each image, None where they are not known.
+        selected: [N] the elements to read.
+        log: counts what is ignored.
+
+    Returns:
+        N values, None for elements that are not read.
+
+    Warns:
+        VocMetricsWarning: if a segmentation is empty: an object that no mask can match.
+    """
+    values: list[Any] = [None] * len(rows)
+    empty: list[int] = []
+    for index in np.flatnonzero(selected).tolist():
+        if index in rows.faults or index in rows.outside:
+            continue
+        given = rows.rows[index].get("segmentation")
+        if not (_is_polygons(given) if isinstance(given, list) else _is_run_lengths(given)):
+            rows.add_fault(index, f"segmentation{_owner(rows, index)} must be {_FORM}", given)
+            continue
+        if given == []:
+            empty.append(index)
+        sound = _sound_polygons(rows, index, given, log)
+        try:
+            values[index] = _run_lengths(sound, sizes[image_index[index]])
+        except ValueError as error:
+            rows.add_fault(index, f"segmentation{_owner(rows, index)}: {error}", given)
+    if empty:
+        _warn_of_empty(rows, empty)
+    return values
+
+
+def _sound_polygons(rows: Rows, index: int, given: Any, log: EntryLog) -> Any:
+    """The polygons of at least three corners, if there are any among others."""
+    if not isinstance(given, list):
+        return given
+    sound = [one for one in given if len(one) >= CORNER_NUMBERS]
+    if not sound or len(sound) == len(given):
+        return given
+    log.ignore(
+        FileFormatError(
+            f"a polygon of fewer than three corners beside others{_owner(rows, index)}",
+            where=rows.where(index),
+            got=json.dumps(next(one for one in given if len(one) < CORNER_NUMBERS)),
+        ),
+        len(given) - len(sound),
+    )
+    return sound
+
+
+def _is_polygons(polygons: list[Any]) -> bool:
+    """Whether these are lists of finite numbers that may be coordinates."""
+    for polygon in polygons:
+        if type(polygon) is not list or not set(map(type, polygon)) <= {int, float}:
+            return False
+        if max(map(abs, polygon), default=0) > MAX_POLYGON_COORDINATE:
+            return False
+        if any(map(math.isnan, polygon)):
+            return False
+    return True
+
+
+def _is_run_lengths(given: Any) -> bool:
+    """Whether these are run lengths of an image of a sensible size."""
+    if not isinstance(given, dict):
+        return False
+    size, counts = given.get("size"), given.get("counts")
+    if not (isinstance(size, list) and len(size) == 2 and set(map(type, size)) == {int}):
+        return False
+    if not all(0 <= side <= MAX_IMAGE_SIDE for side in size):
+        return False
+    if isinstance(counts, str):
+        return counts.isascii()
+    if not isinstance(counts, list) or not set(map(type, counts)) <= {int}:
+        return False
+    return all(0 <= run <= size[0] * size[1] for run in counts)
+
+
+def _run_lengths(segmentation: Any, size: Size | None) -> Any:
+    if isinstance(segmentation, list):
+        return segmentation if size is None else rle_of(segmentation, *size)
+    height, width = size or (int(side) for side in segmentation["size"])
+    return rle_of(segmentation, height, width)
+
+
+def _owner(rows: Rows, index: int) -> str:
+    row = rows.rows[index]
+    words = (("annotation id", "id"), ("image_id", "image_id"))
+    said = [f"{word} {json.dumps(row[key])[:40]}" for word, key in words if key in row]
+    return f" of {', '.join(said)}" if said else ""
+
+
+def _warn_of_empty(rows: Rows, empty: list[int]) -> None:
+    warnings.warn(
+        f"{rows.where(empty[0])}: an empty segmentation{_owner(rows, empty[0])}, and "
+        f"{len(empty) - 1:,} more like it: such an object counts, and no mask can match it",
+        VocMetricsWarning,
+        stacklevel=4,
+    )
