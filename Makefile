@@ -1,6 +1,4 @@
-# make demo    sets itself up, trains a small detector and validates every epoch
-# make test    sets itself up and runs all tests
-# make fuzz    searches for faults with random inputs for N minutes
+# Commands for developers; each sets up a virtual environment first. `make` alone lists them.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -9,23 +7,40 @@ N ?= 5
 SEED ?= 0
 JOBS ?= 2
 
-.PHONY: setup demo test fuzz clean
+.DEFAULT_GOAL := help
+.PHONY: help setup demo quick check test fuzz bench clean
 
-setup: $(VENV)/.installed
+help:  ## list the commands
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1|/' | \
+		while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+
+setup: $(VENV)/.installed  ## install the package with everything that tests need
 
 $(VENV)/.installed: pyproject.toml .ci/constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c .ci/constraints.txt -e '.[dev,trainers]'
 	touch $@
 
-demo: setup
+demo: setup  ## train a small detector and validate it after every epoch
 	$(BIN)/python -m torch_vocmetrics.examples.validate_every_epoch
 
-test: setup
+quick: setup  ## run the tests that answer within a minute
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not slow' tests/unit tests/contracts
+
+check: setup  ## lint and type-check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: setup  ## run all tests
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile
 
-fuzz: setup
+fuzz: setup  ## search for faults with random inputs for N minutes
 	cd tests && PYTHONPATH=.. $(abspath $(BIN))/python -m fuzz --minutes $(N) --seed $(SEED)
 
-clean:
+bench: setup  ## compare speed and memory with other evaluators
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c .ci/constraints.txt -e '.[bench]'
+	$(BIN)/python -m benchmarks.detection
+
+clean:  ## remove the virtual environment and everything that was built
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
