@@ -96,15 +96,15 @@ def coco_shaped(images: int = COCO_IMAGES, seed: int = 0) -> Workload:
     overlap[: owner.size] = _iou(boxes[: owner.size], objects.boxes[owner])
     scores = _scores(rng, overlap, right)
     order = np.lexsort((-scores, image))  # as detectors return them: by falling score
-    predictions = _split(
+    predictions = split(
         np.full(images, BOXES_AN_IMAGE),
-        boxes=_corners(boxes)[order],
+        boxes=corners(boxes)[order],
         scores=scores[order],
         labels=labels[order],
     )
-    targets = _split(
+    targets = split(
         np.bincount(objects.image, minlength=images),
-        boxes=_corners(objects.boxes),
+        boxes=corners(objects.boxes),
         labels=objects.label,
         area=objects.area,
         iscrowd=objects.crowd,
@@ -195,10 +195,10 @@ def _scores(
     return (1 / (1 + np.exp(-logit))).astype(np.float32)
 
 
-def _corners(boxes: Floats) -> NDArray[np.float32]:
+def corners(boxes: Floats, size: tuple[float, float] = SIZE) -> NDArray[np.float32]:
     """xyxy inside the image, at least a pixel wide and high."""
-    low = np.clip(boxes[:, :2] - boxes[:, 2:] / 2, 0.0, np.array(SIZE) - 1)
-    high = np.clip(boxes[:, :2] + boxes[:, 2:] / 2, low + 1, SIZE)
+    low = np.clip(boxes[:, :2] - boxes[:, 2:] / 2, 0.0, np.array(size) - 1)
+    high = np.clip(boxes[:, :2] + boxes[:, 2:] / 2, low + 1, size)
     return np.concatenate([low, high], axis=1).astype(np.float32)
 
 
@@ -209,7 +209,7 @@ def _iou(first: Floats, second: Floats) -> Floats:
     return inter / (first[:, 2:].prod(axis=1) + second[:, 2:].prod(axis=1) - inter)
 
 
-def _split(counts: Integers, **columns: NDArray[np.generic]) -> list[Image]:
+def split(counts: Integers, **columns: NDArray[np.generic]) -> list[Image]:
     """One dict an image; every tensor has memory of its own, as a model's outputs have."""
     parts = {
         name: torch.from_numpy(np.ascontiguousarray(values)).split(counts.tolist())
