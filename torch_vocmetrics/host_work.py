@@ -30,22 +30,17 @@ def host_work() -> Iterator[None]:
     The settings of the calling thread are the same afterwards, also after an error. Other threads
     keep theirs.
     """
-    with torch.no_grad(), _one_intraop_thread():
-        yield
-
-
-@contextmanager
-def _one_intraop_thread() -> Iterator[None]:
     before = torch.get_num_threads()  # the first call in a thread also makes torch set the variable
     set_threads = None if before == 1 else _openmp_setter()
-    if set_threads is None:
-        yield
-        return
-    set_threads(1)
-    try:
-        yield
-    finally:
-        set_threads(before)
+    with torch.no_grad():
+        if set_threads is None:
+            yield
+            return
+        set_threads(1)
+        try:
+            yield
+        finally:
+            set_threads(before)
 
 
 @cache

@@ -98,7 +98,7 @@ class GroundTruths(_ImageRows):
         boxes: [M, 4] floating point, in ``box_format``.
         labels: [M] int64 class indices.
         flags: [M] uint8, bit i set where the flag ``protocols.FLAGS[i]`` is.
-        area: [M] float64, NaN where the area of the mask, or else of the box, is meant.
+        area: [M] floating point, NaN where the area of the mask, or else of the box, is meant.
         visible_boxes: [M, 4] in ``box_format``, NaN where not given; or None.
         visibility: [M] visible fraction, NaN where not given; or None.
         occlusion: [M] int64 level, 0 where not given; or None.

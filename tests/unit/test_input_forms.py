@@ -267,6 +267,7 @@ def suspects(batch: Any, images_before: int) -> list[Suspect]:
     return [
         suspect(fault, rows, kind, batch.image_ids, images_before)
         for fault, (rows, kind) in zip(batch.faults, sides, strict=True)
+        if fault is not None
     ]
 
 

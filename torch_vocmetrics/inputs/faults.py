@@ -24,17 +24,23 @@ UNKNOWN_LABEL = -(2**62)
 """Added to a label that stands for no class, so that it is negative and can still be named."""
 
 
-def first_fault(rows: Detections | GroundTruths, *, inverted_boxes: bool) -> Tensor:
+def first_fault(
+    rows: Detections | GroundTruths, *, inverted_boxes: bool, labels_known: bool = False
+) -> Tensor | None:
     """0-d int64: ``row * len(FAULTS) + kind`` of the first row at fault, or -1; waits for nothing.
 
     Args:
         rows: packed rows of one side.
         inverted_boxes: whether boxes of negative width or height are taken.
+        labels_known: whether the labels have been checked before.
+
+    Returns:
+        None where the host has seen at once that no value is at fault.
     """
     boxes, labels = rows.boxes, rows.labels
+    if boxes.shape[0] == 0 or (on_host(boxes) and _sound(rows, inverted_boxes, labels_known)):
+        return None
     none = torch.full((), NO_FAULT, dtype=torch.int64, device=boxes.device)
-    if boxes.shape[0] == 0 or (on_host(boxes) and _sound(rows, inverted_boxes)):
-        return none
     fine = torch.zeros_like(labels, dtype=torch.bool)
     bad_score = rows.scores.isnan() if isinstance(rows, Detections) else fine
     bad_area = fine
@@ -51,20 +57,27 @@ def on_host(values: Tensor) -> bool:
     return values.device.type == "cpu" and type(values) is Tensor
 
 
-def _sound(rows: Detections | GroundTruths, inverted_boxes: bool) -> bool:
+def _sound(rows: Detections | GroundTruths, inverted_boxes: bool, labels_known: bool) -> bool:
     """Whether it is plain that no value is at fault, in few passes; reads the device.
 
-    What is not finite stays so in a sum; huge numbers may add up to infinity and leave it open.
+    A corner that is not finite makes an extent of xyxy infinite or NaN, and a number that is not
+    finite makes a sum so. Huge numbers may do the same and leave it open.
     """
-    if not math.isfinite(rows.boxes.sum().item()):
+    lowest, highest = (end.item() for end in torch.aminmax(_extent(rows)))
+    if not (math.isfinite(lowest) and math.isfinite(highest)) or (
+        lowest < 0 and not inverted_boxes
+    ):
         return False
-    if not inverted_boxes and _extent(rows).min().item() < 0:
+    if rows.box_format != "xyxy" and not math.isfinite(rows.boxes.sum().item()):
         return False
     if isinstance(rows, Detections):
         sound = math.isfinite(rows.scores.sum().item())
-    else:  # NaN stands for the box's own area
-        sound = rows.area.nan_to_num(0.0, posinf=-1.0).min().item() >= 0
-    return sound and rows.labels.min().item() >= 0
+    else:
+        lowest, highest = (end.item() for end in torch.aminmax(rows.area))
+        if math.isnan(lowest):  # stands for the box's own area
+            lowest = rows.area.nan_to_num(0.0, posinf=-1.0).min().item()
+        sound = lowest >= 0 and highest != math.inf
+    return sound and (labels_known or rows.labels.min().item() >= 0)
 
 
 def _extent(rows: Detections | GroundTruths) -> Tensor:
@@ -139,14 +152,14 @@ def suspect(
 
 
 def explain(
-    fault: Tensor,
+    fault: Tensor | None,
     rows: Detections | GroundTruths,
     kind: str,
     image_ids: Sequence[object] | None,
     images_before: int,
 ) -> InputError | None:
     """The error that :func:`first_fault` found, or None; reads the device."""
-    if int(fault) == NO_FAULT:
+    if fault is None or int(fault) == NO_FAULT:
         return None
     found = suspect(fault, rows, kind, image_ids, images_before)
     return found.error(found.details.tolist())

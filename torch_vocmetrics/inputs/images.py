@@ -49,8 +49,8 @@ class Batch:
     Attributes:
         image_ids: one id an image, still a tensor where it came as one; or None.
         image_sizes: one (height, width) an image; or None.
-        faults: 0-d int64 each, where the values of detections and ground truths break the rules;
-            read by :func:`fault_on_host` and :func:`suspects_on_device`.
+        faults: of detections and of ground truths what :func:`first_fault` says; read by
+            :func:`fault_on_host` and :func:`suspects_on_device`.
         coarse: 0-d bool each, whether half boxes lie where whole pixels are not exact.
     """
 
@@ -58,7 +58,7 @@ class Batch:
     ground_truths: GroundTruths
     image_ids: list[int | str | Tensor] | None
     image_sizes: list[Any] | None
-    faults: tuple[Tensor, Tensor]
+    faults: tuple[Tensor | None, Tensor | None]
     coarse: tuple[Tensor, ...]
 
     @property
@@ -105,12 +105,8 @@ def pack(
             "predictions and targets must have one entry per image each",
             got=f"{len(found.counts)} and {len(true.counts)}",
         )
-    detections = _pack_detections(found, rules)
-    ground_truths = _pack_ground_truths(true, rules)
-    faults = (
-        first_fault(detections, inverted_boxes=rules.inverted_boxes),
-        first_fault(ground_truths, inverted_boxes=rules.inverted_boxes),
-    )
+    detections, fault = _pack_detections(found, rules)
+    ground_truths, true_fault = _pack_ground_truths(true, rules)
     sizes = true.of_images("image_size") or ()
     work = work_device(device or detections.boxes.device)
     if rules.masks:
@@ -123,7 +119,7 @@ def pack(
         ground_truths.to(work),
         image_ids_of(true),
         [_image_size(value, image) for image, value in enumerate(sizes)] or None,
-        faults,
+        (fault, true_fault),
         tuple(side.coarse for side in (found, true) if side.coarse is not None),
     )
 
@@ -140,7 +136,7 @@ def fault_on_host(batch: Batch) -> InputError | None:
         ("target", batch.ground_truths),
     ]
     for (side, rows), fault in zip(sides, batch.faults, strict=True):
-        if fault.device.type == "cpu":
+        if fault is not None and fault.device.type == "cpu":
             error = explain(fault, rows, side, batch.image_ids, 0)
             if error is not None:
                 return error
@@ -156,7 +152,7 @@ def suspects_on_device(batch: Batch, images_before: int) -> list[Suspect]:
     return [
         suspect(fault, rows, side, batch.image_ids, images_before)
         for (side, rows), fault in zip(sides, batch.faults, strict=True)
-        if fault.device.type != "cpu"
+        if fault is not None and fault.device.type != "cpu"
     ]
 
 
@@ -206,7 +202,8 @@ def _side(images: Sequence[Rows] | Rows, name: str, rules: InputRules) -> Side:
     return ImageList(images, name, rules.box_format)
 
 
-def _pack_detections(side: Side, rules: InputRules) -> Detections:
+def _pack_detections(side: Side, rules: InputRules) -> tuple[Detections, Tensor | None]:
+    """Detections, and what :func:`first_fault` says of them."""
     order = None
     if sum(side.counts) and "order" in side:
         if not side.complete("order"):
@@ -214,44 +211,48 @@ def _pack_detections(side: Side, rules: InputRules) -> Detections:
                 "key 'order' is given for some images only", remedy="give it in all or in none"
             )
         order = side.column("order")
-    return Detections(
-        side.counts,
-        side.boxes,
-        side.column("scores"),
-        _class_index(side.column("labels"), rules),
-        order,
-        side.box_format,
+    labels, known = _class_index(side.column("labels"), rules)
+    detections = Detections(
+        side.counts, side.boxes, side.column("scores"), labels, order, side.box_format
     )
+    inverted = rules.inverted_boxes
+    return detections, first_fault(detections, inverted_boxes=inverted, labels_known=known)
 
 
-def _pack_ground_truths(side: Side, rules: InputRules) -> GroundTruths:
+def _pack_ground_truths(side: Side, rules: InputRules) -> tuple[GroundTruths, Tensor | None]:
+    """Objects, and what :func:`first_fault` says of them."""
     read = {name for name in keys_of(rules.task, TARGET).names if name in side}
-    labels = _class_index(side.column("labels"), rules)
+    labels, known = _class_index(side.column("labels"), rules)
     flags = torch.zeros_like(labels, dtype=torch.uint8)
     for bit, key in enumerate(FLAGS):
         if key in read:
             flags.add_(side.column(key), alpha=1 << bit)
     if "area" in read:
-        area = side.column("area").double()
+        area = side.column("area")
     else:
         area = torch.full_like(labels, torch.nan, dtype=torch.float64)
     more: dict[str, Any] = {name: side.column(name) for name in OPTIONAL_COLUMNS if name in read}
-    return GroundTruths(side.counts, side.boxes, labels, flags, area, side.box_format, **more)
+    objects = GroundTruths(side.counts, side.boxes, labels, flags, area, side.box_format, **more)
+    inverted = rules.inverted_boxes
+    return objects, first_fault(objects, inverted_boxes=inverted, labels_known=known)
 
 
-def _class_index(labels: Tensor, rules: InputRules) -> Tensor:
-    """Class index of each label; of an unknown one the label itself, moved far below 0."""
+def _class_index(labels: Tensor, rules: InputRules) -> tuple[Tensor, bool]:
+    """Class index of each label; of an unknown one the label itself, moved far below 0.
+
+    Also whether the host has seen at once that all are known.
+    """
     if rules.label_ids is None:
         if labels.numel() and on_host(labels):
             lowest, highest = torch.aminmax(labels)
             if lowest.item() >= 0 and highest.item() < rules.num_classes:
-                return labels
+                return labels, True
         known, classes = (labels >= 0) & (labels < rules.num_classes), labels
     else:
         ids, index = from_host(rules.label_ids, torch.int64, labels.device).sort()
         place = torch.searchsorted(ids, labels).clamp(max=rules.num_classes - 1)
         known, classes = ids.index_select(0, place) == labels, index.index_select(0, place)
-    return torch.where(known, classes, labels + UNKNOWN_LABEL)
+    return torch.where(known, classes, labels + UNKNOWN_LABEL), False
 
 
 def image_ids_of(side: Side) -> list[int | str | Tensor] | None:

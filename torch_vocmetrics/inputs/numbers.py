@@ -37,6 +37,8 @@ def _to_floating(values: Tensor) -> Tensor | None:
 
 
 def _to_integers(values: Tensor) -> Tensor | None:
+    if values.dtype == torch.int64:
+        return values
     fractional = values.is_floating_point() or values.is_complex() or values.dtype == torch.bool
     return None if fractional else values.to(torch.int64)
 
@@ -44,7 +46,7 @@ def _to_integers(values: Tensor) -> Tensor | None:
 def _to_flag(values: Tensor) -> Tensor | None:
     if values.is_complex():
         return None
-    return (values if values.dtype == torch.bool else values != 0).to(torch.uint8)
+    return (values if values.dtype == torch.bool else values != 0).view(torch.uint8)
 
 
 FLOATING = Kind(_to_floating, torch.float32, "must be real numbers", "convert with .float()")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import compress
+from operator import attrgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +23,8 @@ from .keys import KEYS
 from .numbers import EXACT_UP_TO, FLOATING, Kind, converted, tensor_of
 
 Rows = Mapping[str, Any]
+
+_DTYPE = attrgetter("dtype")
 
 
 class Side(Protocol):
@@ -61,8 +64,8 @@ class ImageList(Side):
 
     def __init__(self, images: Sequence[Rows], name: str, box_format: str) -> None:
         self._images, self._name, self.box_format = images, name, box_format
-        self._keys = frozenset[str]().union(*images)
-        parts = [rows["boxes"] for rows in images]
+        self._columns = _columns_of(images)
+        parts: Sequence[Any] = self._columns.get("boxes", ())
         boxes = _joined(parts, (4,)) if _plain(parts) else None
         if boxes is None:
             parts = [self._boxes(image) for image in range(len(images))]
@@ -77,18 +80,21 @@ class ImageList(Side):
         self.boxes = converted(boxes, FLOATING, self._whole("boxes"))
 
     def __contains__(self, key: str) -> bool:
-        return key in self._keys
+        return key in self._columns
 
     def column(self, key: str) -> Tensor:
         kind, shape, missing = row_key(key)
-        parts: list[Any] = [rows.get(key) for rows in self._images]
+        parts = self._columns.get(key, ())
         values = None
         if _plain(parts) and _lengths(parts, shape) == self.counts:
-            values = _joined(list(compress(parts, self.counts)), shape)
+            filled = list(compress(parts, self.counts)) if 0 in self.counts else parts
+            if not filled:
+                return self.boxes.new_empty((0, *shape), dtype=kind.dtype)
+            values = _joined(filled, shape)
         if values is None:
             sizes = [(count, *shape) for count in self.counts]
-            parts = [self._rows(image, key, missing, size) for image, size in enumerate(sizes)]
-            values = self._cat(key, parts, kind).reshape(-1, *shape)
+            rows = [self._rows(image, key, missing, size) for image, size in enumerate(sizes)]
+            values = self._cat(key, rows, kind).reshape(-1, *shape)
         return converted(values, kind, self._whole(key))
 
     def _rows(self, image: int, key: str, missing: float | None, size: tuple[int, ...]) -> Tensor:
@@ -247,22 +253,33 @@ def as_plain(boxes: Tensor) -> Tensor:
     return boxes.as_subclass(Tensor) if hasattr(boxes, "format") else boxes
 
 
+def _columns_of(images: Sequence[Rows]) -> dict[str, tuple[Any, ...]]:
+    """The values of every key that any image has, None for images without it."""
+    keys = set(map(tuple, images))
+    if len(keys) == 1 and set(map(type, images)) == {dict}:
+        # Mostly the keys and their order are the same, and no image has to be asked for each.
+        return dict(
+            zip(keys.pop(), zip(*[rows.values() for rows in images], strict=True), strict=True)
+        )
+    return {key: tuple(rows.get(key) for rows in images) for key in set().union(*keys)}
+
+
 def _plain(parts: Sequence[Any]) -> bool:
     """Whether the parts are tensors, and of no subclass."""
     return set(map(type, parts)) == {Tensor}
 
 
-def _joined(parts: list[Tensor], shape: tuple[int, ...]) -> Tensor | None:
+def _joined(parts: Sequence[Tensor], shape: tuple[int, ...]) -> Tensor | None:
     """Parts of shape [n, *shape] as one tensor; None where there are none or they need care.
 
     ``torch.cat`` itself refuses unlike shapes, and CUDA beside other devices. Number types it would
     mix at a loss, and MPS takes memory of the host for its own. Parts of shape [0] it skips, at
     several times the cost.
     """
-    if len({part.dtype for part in parts}) != 1:
+    if len(set(map(_DTYPE, parts))) != 1:
         return None
     try:
-        values = torch.cat(parts)
+        values = torch.cat(tuple(parts))
     except RuntimeError:
         return None
     if values.device.type not in ("cpu", "cuda") and any(part.is_cpu for part in parts):

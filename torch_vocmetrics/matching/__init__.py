@@ -109,7 +109,7 @@ def _objects(protocol: DetectionProtocol, lanes: Lanes, rows: GroundTruths) -> _
     device = rows.boxes.device
     boxes = _box_table(protocol, rows.boxes, rows.box_format)
     own = areas_of(rows.masks or (), device) if protocol.uses_masks else boxes[4]
-    area = torch.where(rows.area.isnan(), own, rows.area)
+    area = torch.where(rows.area.isnan(), own, rows.area.double())
     ignored = has_flag(rows.flags, protocol.ignored_flags).unsqueeze(1)
     reusable = has_flag(rows.flags, protocol.reusable_flags).unsqueeze(1)
     in_range = lanes_of_areas(packed_areas(inside_areas(area, protocol)), lanes)
