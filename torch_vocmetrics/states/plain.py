@@ -173,7 +173,8 @@ def to_bytes(state: Mapping[str, Any]) -> Tensor:
     ]
     head = json.dumps([text, columns], separators=(",", ":")).encode()
     parts = [_bytes(len(head).to_bytes(8, "little") + head)]
-    parts += [one.reshape(-1).view(torch.uint8) for one in hosted.values()]
+    # Tensors of one element or none may have a stride of 0 and count as contiguous.
+    parts += [one.as_strided((one.numel(),), (1,)).view(torch.uint8) for one in hosted.values()]
     starts = [0]
     for part in parts:
         starts.append(starts[-1] + _padded(part.numel()))
