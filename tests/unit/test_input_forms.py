@@ -265,7 +265,7 @@ def test_values_on_a_device_are_told_by_compute_until_reset(
 def suspects(batch: Any, images_before: int) -> list[Suspect]:
     sides = ((batch.detections, "prediction"), (batch.ground_truths, "target"))
     return [
-        suspect(fault, rows, kind, batch.image_ids, images_before)
+        suspect(fault, rows, kind, batch.image_ids, images_before, batch.num_labels)
         for fault, (rows, kind) in zip(batch.faults, sides, strict=True)
         if fault is not None
     ]
@@ -283,7 +283,7 @@ def test_a_flush_waits_for_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
         records = MatchRecords.cat(metric._accumulated.tables[1])
         assert records.true_positive.device.type == records.score.device.type == "cuda"
         assert records.true_positive.shape == (24, 1)
-        assert len(metric._accumulated.suspects) == 1
+        assert len(metric._accumulated.deferred.suspects) == 1
         assert guard.copies < 30
 
 

@@ -9,8 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fake_cuda import fake_cuda
 
-from torch_vocmetrics import DetectionAP, InputError, ProtocolError, VocMetricsError
+from torch_vocmetrics import (
+    DetectionAP,
+    InputError,
+    ProtocolError,
+    VocMetricsError,
+    VocMetricsWarning,
+)
 from torch_vocmetrics.inputs.images import pack
 
 BOX = [[10.0, 10.0, 50.0, 50.0]]
@@ -345,11 +352,14 @@ def test_wide_integers_beside_floats_lose_nothing() -> None:
 
 
 def test_tensors_on_several_devices_join_off_the_host() -> None:
-    found = [prediction(), {key: value.to("meta") for key, value in prediction().items()}]
     rules = DetectionAP("coco2017", num_classes=1)._rules
-    for images in (found, found[::-1]):
-        batch = pack(images, [target(), target()], rules, None)
-        assert {batch.detections.scores.device.type, batch.detections.boxes.device.type} == {"meta"}
+    with fake_cuda():
+        rows = prediction()
+        on_cuda = {k: torch.empty(v.shape, dtype=v.dtype, device="cuda") for k, v in rows.items()}
+        for images in ([rows, on_cuda], [on_cuda, rows]):
+            batch = pack(images, [target(), target()], rules, None)
+            columns = (batch.detections.scores, batch.detections.boxes, batch.ground_truths.boxes)
+            assert {column.device.type for column in columns} == {"cuda"}
 
 
 def test_flags_of_every_type_add_up() -> None:
@@ -370,7 +380,8 @@ def test_huge_values_are_no_fault() -> None:
 
 def test_mappings_and_strange_keys_are_taken() -> None:
     found = UserDict(prediction(embedding=torch.zeros(1, 8)))
-    metric = DetectionAP("coco2017", num_classes=1).update([found], [target(license=3)])
+    with pytest.warns(VocMetricsWarning, match="license"):
+        metric = DetectionAP("coco2017", num_classes=1).update([found], [target(license=3)])
     assert metric.compute().headline > 0.999
 
 

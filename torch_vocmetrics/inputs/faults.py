@@ -94,6 +94,7 @@ class Suspect(NamedTuple):
         kind: ``"prediction"`` or ``"target"``.
         counts, box_format, image_ids: of the rows that were checked.
         images_before: added to the number of the image in the sentence.
+        num_labels: K where labels are 0 .. K-1; 0 where the user says which they are.
     """
 
     details: Tensor
@@ -102,6 +103,7 @@ class Suspect(NamedTuple):
     box_format: str
     image_ids: Sequence[object] | None
     images_before: int
+    num_labels: int
 
     def error(self, details: list[float]) -> InputError | None:
         """The error that the details, read from the device, stand for; None if there is none."""
@@ -122,10 +124,21 @@ class Suspect(NamedTuple):
             (details[1:5], "check the model's output"),
             (details[1:5], f"boxes must be {self.box_format}, the far corner not before the near"),
             (number, "scores must be numbers; infinite scores rank first or last"),
-            (label, "labels are 0 .. num_classes - 1, or among label_ids where those are given"),
+            (label, _label_remedy(label, self.num_labels)),
             (number, "give square pixels"),
         )[fault]
         return InputError(FAULTS[fault], where=where, got=got, remedy=remedy)
+
+
+def _label_remedy(label: int, num_labels: int) -> str:
+    """What labels must be; the first label too many is a sign that they begin at 1."""
+    if not num_labels:
+        return "labels must be among label_ids"
+    allowed = f"labels are 0 .. {num_labels - 1}"
+    if label != num_labels:
+        return f"{allowed}, unless label_ids= says others"
+    ids = str([1, 2][:num_labels]) if num_labels < 3 else f"[1, ..., {num_labels}]"
+    return f"{allowed}; if yours are 1 .. {num_labels}, give label_ids={ids}"
 
 
 def suspect(
@@ -134,6 +147,7 @@ def suspect(
     kind: str,
     image_ids: Sequence[object] | None,
     images_before: int,
+    num_labels: int,
 ) -> Suspect:
     """Keep what a sentence about the fault needs, so that the rows can go; waits for nothing."""
     if rows.boxes.shape[0]:
@@ -148,7 +162,9 @@ def suspect(
         details = torch.cat(columns)
     else:
         details = torch.full((7,), float(NO_FAULT), dtype=torch.float64, device=rows.boxes.device)
-    return Suspect(details, kind, rows.counts, rows.box_format, image_ids, images_before)
+    return Suspect(
+        details, kind, rows.counts, rows.box_format, image_ids, images_before, num_labels
+    )
 
 
 def explain(
@@ -157,9 +173,10 @@ def explain(
     kind: str,
     image_ids: Sequence[object] | None,
     images_before: int,
+    num_labels: int,
 ) -> InputError | None:
     """The error that :func:`first_fault` found, or None; reads the device."""
     if fault is None or int(fault) == NO_FAULT:
         return None
-    found = suspect(fault, rows, kind, image_ids, images_before)
+    found = suspect(fault, rows, kind, image_ids, images_before, num_labels)
     return found.error(found.details.tolist())

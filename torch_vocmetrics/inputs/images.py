@@ -16,6 +16,7 @@ from ..ragged import OPTIONAL_COLUMNS, Detections, GroundTruths
 from ..tables.records import Ids
 from ..transfer import from_host
 from .faults import UNKNOWN_LABEL, Suspect, explain, first_fault, on_host, suspect
+from .forms import as_images
 from .keys import DETECTION, PREDICTION, TARGET, check_images, check_keys, keys_of
 from .masks import read_masks, with_boxes
 from .packing import ImageList, PackedRows, Rows, Side
@@ -52,6 +53,9 @@ class Batch:
         faults: of detections and of ground truths what :func:`first_fault` says; read by
             :func:`fault_on_host` and :func:`suspects_on_device`.
         coarse: 0-d bool each, whether half boxes lie where whole pixels are not exact.
+        other_ids: as of :func:`compare_ids`.
+        unread_keys: of targets, keys that no metric reads.
+        num_labels: K where labels are 0 .. K-1; 0 where the user says which they are.
     """
 
     detections: Detections
@@ -60,6 +64,9 @@ class Batch:
     image_sizes: list[Any] | None
     faults: tuple[Tensor | None, Tensor | None]
     coarse: tuple[Tensor, ...]
+    other_ids: Tensor | None
+    unread_keys: frozenset[str]
+    num_labels: int
 
     @property
     def box_formats(self) -> tuple[str, str]:
@@ -91,15 +98,18 @@ def pack(
             one dict of packed tensors with ``counts`` [B], or dense [B, Q, 4] and [B, Q].
         targets: per image ``boxes`` [M, 4], ``labels`` [M], maybe ``difficult``, ``iscrowd``,
             ``ignore``, ``area`` [M], ``image_id``, ``image_size``; or packed likewise.
+            In either list None is an image without rows.
         device: where the rows go; None for the device of the first predicted boxes.
 
     Raises:
         InputError: naming image, key and remedy.
     """
+    predictions = as_images(predictions, keys_of(rules.task, PREDICTION), PREDICTION)
+    targets = as_images(targets, keys_of(rules.task, TARGET), TARGET)
     if not rules.boxes:
         predictions, targets = with_boxes(predictions), with_boxes(targets)
-    found = _side(predictions, PREDICTION, rules)
-    true = _side(targets, TARGET, rules)
+    found, _ = _side(predictions, PREDICTION, rules)
+    true, unread = _side(targets, TARGET, rules)
     if len(found.counts) != len(true.counts):
         raise InputError(
             "predictions and targets must have one entry per image each",
@@ -114,13 +124,17 @@ def pack(
         first, second = read_masks(predictions, targets, rows, work)
         detections = replace(detections, masks=first)
         ground_truths = replace(ground_truths, masks=second)
+    ids = image_ids_of(true)
     return Batch(
         detections.to(work),
         ground_truths.to(work),
-        image_ids_of(true),
+        ids,
         [_image_size(value, image) for image, value in enumerate(sizes)] or None,
         (fault, true_fault),
         tuple(side.coarse for side in (found, true) if side.coarse is not None),
+        compare_ids(found, ids),
+        unread,
+        0 if rules.label_ids else rules.num_classes,
     )
 
 
@@ -137,7 +151,7 @@ def fault_on_host(batch: Batch) -> InputError | None:
     ]
     for (side, rows), fault in zip(sides, batch.faults, strict=True):
         if fault is not None and fault.device.type == "cpu":
-            error = explain(fault, rows, side, batch.image_ids, 0)
+            error = explain(fault, rows, side, batch.image_ids, 0, batch.num_labels)
             if error is not None:
                 return error
     return None
@@ -150,7 +164,7 @@ def suspects_on_device(batch: Batch, images_before: int) -> list[Suspect]:
         ("target", batch.ground_truths),
     ]
     return [
-        suspect(fault, rows, side, batch.image_ids, images_before)
+        suspect(fault, rows, side, batch.image_ids, images_before, batch.num_labels)
         for (side, rows), fault in zip(sides, batch.faults, strict=True)
         if fault is not None and fault.device.type != "cpu"
     ]
@@ -186,20 +200,16 @@ def read_image_sizes(batches: Sequence[Batch]) -> Tensor:
     return sizes
 
 
-def _side(images: Sequence[Rows] | Rows, name: str, rules: InputRules) -> Side:
-    """Predictions or targets, in whichever form they came."""
+def _side(
+    images: Sequence[Rows] | Rows, name: str, rules: InputRules
+) -> tuple[Side, frozenset[str]]:
+    """Predictions or targets, in whichever form they came, and keys that no metric reads."""
     keys = keys_of(rules.task, name)
     if isinstance(images, Mapping):
-        check_keys(images, keys, f"{name}s")
-        return PackedRows(images, name, rules.box_format)
-    if not isinstance(images, Sequence):
-        raise InputError(
-            "must be a list with one dict per image, or a dict of packed tensors",
-            where=f"{name}s",
-            got=type(images).__name__,
-        )
-    check_images(images, keys, name)
-    return ImageList(images, name, rules.box_format)
+        unread = check_keys(images, keys, f"{name}s")
+        return PackedRows(images, name, rules.box_format), unread
+    unread = check_images(images, keys, name)
+    return ImageList(images, name, rules.box_format), unread
 
 
 def _pack_detections(side: Side, rules: InputRules) -> tuple[Detections, Tensor | None]:
@@ -264,6 +274,44 @@ def image_ids_of(side: Side) -> list[int | str | Tensor] | None:
     if len({kind_of_ids([entry]) for entry in ids}) > 1:
         raise InputError("image ids must be all int or all str", where="targets")
     return ids
+
+
+def compare_ids(predictions: Side, ids: list[int | str | Tensor] | None) -> Tensor | None:
+    """Compare the ids that predictions have with those of their targets.
+
+    Returns:
+        0-d bool, whether any two differ, where ids lie on a device; None where all are compared.
+
+    Raises:
+        InputError: naming the first image whose ids differ.
+    """
+    if ids is None or "image_id" not in predictions:
+        return None
+    on_device = []
+    given = predictions.of_images("image_id") or ()
+    for image, (value, wanted) in enumerate(zip(given, ids, strict=True)):
+        own = _image_id(value, image)
+        differ: Any = own != wanted
+        if isinstance(differ, Tensor):
+            on_device.append(differ.reshape(()))
+        elif differ:
+            raise InputError(
+                "differs from the id of its target",
+                where=f"prediction {image}, key 'image_id'",
+                got=f"{own!r} beside {wanted!r}",
+                remedy="give predictions and targets in the same order of images",
+            )
+    return torch.stack(on_device).any() if on_device else None
+
+
+def refuse_other_ids(flags: Sequence[Tensor]) -> None:
+    """Raise InputError if ids that lie on a device differ, as :func:`compare_ids` flagged it."""
+    if flags and torch.stack(list(flags)).any().item():
+        raise InputError(
+            "some differ from the id of their target",
+            where="predictions, key 'image_id'",
+            remedy="give predictions and targets in the same order of images",
+        )
 
 
 def kind_of_ids(ids: Sequence[object] | None) -> str:

@@ -7,13 +7,15 @@ is one row here, and its use.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from functools import cache
+import re
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import torch
 
-from ..errors import InputError
+from ..errors import InputError, VocMetricsWarning
 from .numbers import FLAG, FLOATING, INTEGERS, Kind
 
 PREDICTION, TARGET = "prediction", "target"
@@ -62,7 +64,10 @@ TABLE = (
     ),
     Key(
         "labels", _BOTH, _BOXES, INTEGERS,
-        near=("label", "category_id", "category_ids", "class_ids", "classes", "class_id"),
+        near=(
+            "label", "category_id", "category_ids", "class_ids", "classes", "class_id",
+            "class_labels",
+        ),
     ),
     Key("part_boxes", _BOTH, (LAYOUT,), FLOATING, "part", shape=(4,)),
     Key("part_labels", _BOTH, (LAYOUT,), INTEGERS, "part"),
@@ -70,14 +75,14 @@ TABLE = (
     Key("order", (PREDICTION,), (*_BOXES, LAYOUT), INTEGERS, missing=0, near=("orders",)),
     Key(
         "difficult", (TARGET,), (DETECTION, LAYOUT), FLAG, missing=0,
-        near=("difficulties", "is_difficult", "difficults"),
+        near=("difficulties", "difficults"),
     ),
     Key(
         "iscrowd", (TARGET,), (DETECTION,), FLAG, missing=0,
-        near=("is_crowd", "crowd", "iscrowds", "crowds"),
+        near=("crowd", "iscrowds", "crowds"),
     ),
     Key(
-        "ignore", (TARGET,), _BOXES, FLAG, missing=0, near=("ignored", "is_ignored", "ignores")
+        "ignore", (TARGET,), _BOXES, FLAG, missing=0, near=("ignored", "ignores")
     ),
     Key("area", (TARGET,), (DETECTION,), FLOATING, missing=_NAN, near=("areas",)),
     Key(
@@ -96,7 +101,7 @@ TABLE = (
         near=("mask", "segmentation", "segmentations", "segm", "rle", "rles", "pred_masks"),
     ),
     Key(
-        "image_id", (TARGET,), (*_BOXES, LAYOUT), None, "image", missing=_NAN,
+        "image_id", _BOTH, (*_BOXES, LAYOUT), None, "image", missing=_NAN,
         near=("img_id", "image_ids", "imageid"),
     ),
     Key(
@@ -107,6 +112,11 @@ TABLE = (
 
 KEYS = {key.name: key for key in TABLE}
 
+_FILLERS = frozenset({"is", "flag", "flags", "gt", "target", "targets", "object", "objects"})
+"""Words that are added to the names of keys without another meaning."""
+_LEAST_LETTERS = 6
+"""A key needs so many letters before a similar name is taken for a typing error."""
+
 
 class SideKeys(NamedTuple):
     """The keys that the images of one side may have.
@@ -115,13 +125,13 @@ class SideKeys(NamedTuple):
         keys: rows of the table.
         names: of all keys.
         required: of the keys that every image must have.
-        near: near names of any of the keys, which show a mistake.
+        near: near names of the keys by their letters, each with the name of the key.
     """
 
     keys: tuple[Key, ...]
     names: frozenset[str]
     required: frozenset[str]
-    near: frozenset[str]
+    near: tuple[tuple[str, str], ...]
 
 
 @cache
@@ -130,56 +140,92 @@ def keys_of(task: str, side: str, without: str = "") -> SideKeys:
     keys = tuple(
         key for key in TABLE if task in key.tasks and side in key.sides and key.name != without
     )
+    near = {_letters(name): key.name for key in keys for name in (key.name, *key.near)}
+    near |= {
+        f"is{_letters(name)}": key.name
+        for key in keys
+        for name in (key.name, *key.near)
+        if key.kind is FLAG
+    }
     return SideKeys(
         keys,
         frozenset(key.name for key in keys),
         frozenset(key.name for key in keys if key.missing is None),
-        frozenset(near for key in keys for near in key.near),
+        tuple(near.items()),
     )
 
 
-def check_images(images: Sequence[Mapping[str, Any]], keys: SideKeys, side: str) -> None:
-    """Every image must be a dict with the required keys and without near names of absent keys.
+def _letters(name: str) -> str:
+    return re.sub("[^a-z]", "", name.lower())
+
+
+@lru_cache(maxsize=1024)
+def meant_by(name: str, near: tuple[tuple[str, str], ...]) -> str | None:
+    """The key that a name looks like: of another case, with a word more, or mistyped.
+
+    Args:
+        name: that is no key.
+        near: as of :class:`SideKeys`.
+    """
+    keys = dict(near)
+    words = re.findall("[A-Z]?[a-z]+|[A-Z]+", name)
+    rest = "".join(word.lower() for word in words if word.lower() not in _FILLERS)
+    for letters in (_letters(name), rest):
+        if letters in keys:
+            return keys[letters]
+    long = [letters for letters in keys if len(letters) >= _LEAST_LETTERS]
+    mistyped = difflib.get_close_matches(_letters(name), long, n=1, cutoff=0.85)
+    return keys[mistyped[0]] if mistyped else None
+
+
+def check_images(images: Sequence[Mapping[str, Any]], keys: SideKeys, side: str) -> frozenset[str]:
+    """Check the keys of every image of a batch, most of which have the same ones.
+
+    Returns:
+        Names that no metric reads.
 
     Raises:
-        InputError: naming the first image at fault.
+        InputError: naming the first image at fault, as :func:`check_keys`.
     """
-    if _keys_are_sound(images, keys):
-        return
-    for image, rows in enumerate(images):
-        if not isinstance(rows, Mapping):
-            raise InputError("must be a dict", where=f"{side}s[{image}]", got=type(rows).__name__)
-        check_keys(rows, keys, f"{side} {image}")
+    unread = frozenset[str]()
+    for names in dict.fromkeys(map(tuple, images)):
+        if not (keys.required.issubset(names) and keys.names.issuperset(names)):
+            image = next(place for place, rows in enumerate(images) if tuple(rows) == names)
+            unread |= check_keys(names, keys, f"{side} {image}")
+    return unread
 
 
-def _keys_are_sound(images: Sequence[Mapping[str, Any]], keys: SideKeys) -> bool:
-    """Whether it is plain that :func:`check_keys` finds nothing; most images have the same keys."""
-    if not all(issubclass(kind, Mapping) for kind in set(map(type, images))):
-        return False
-    return all(
-        keys.near.isdisjoint(names) and keys.required.issubset(names)
-        for names in set(map(tuple, images))
-    )
+def check_keys(names: Collection[str], keys: SideKeys, where: str) -> frozenset[str]:
+    """Required keys must be there, and no absent key may hide under a near name.
 
-
-def check_keys(rows: Mapping[str, Any], keys: SideKeys, where: str) -> None:
-    """Required keys must be there, and no known key may hide under a near name.
+    Returns:
+        Names that no metric reads.
 
     Raises:
         InputError: with the right name.
     """
+    strange = [str(name) for name in names if name not in KEYS and name != "counts"]
+    for name in strange:
+        right = meant_by(name, keys.near)
+        if right is not None and right not in names:
+            raise InputError(f"key {name!r} is not known", where=where, remedy=f"name it {right!r}")
     for key in keys.keys:
-        if key.name in rows:
-            continue
-        required = key.name in keys.required
-        near = [name for name in key.near if name in rows]
-        if not near and required:
-            strange = [str(name) for name in rows if name not in keys.names]
+        if key.name in keys.required and key.name not in names:
             near = difflib.get_close_matches(key.name, strange, n=1, cutoff=0.6)
-        if near:
-            raise InputError(
-                f"key {near[0]!r} is not known", where=where, remedy=f"name it {key.name!r}"
-            )
-        if required:
-            names = ", ".join(map(str, rows)) or "no keys"
-            raise InputError(f"key {key.name!r} is missing", where=where, got=names)
+            if near:
+                raise InputError(
+                    f"key {near[0]!r} is not known", where=where, remedy=f"name it {key.name!r}"
+                )
+            got = ", ".join(map(str, names)) or "no keys"
+            raise InputError(f"key {key.name!r} is missing", where=where, got=got)
+    return frozenset(strange)
+
+
+def warn_of_unread_keys(names: Collection[str]) -> None:
+    """Say which keys of targets play no part."""
+    listed = ", ".join(map(repr, sorted(names)))
+    warnings.warn(
+        f"targets have keys that no metric reads, which are ignored: {listed}",
+        VocMetricsWarning,
+        stacklevel=5,
+    )

@@ -12,6 +12,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..ops.confusion import BYTES, PIXELS_AT_ONCE, LabelTable, count_pairs
 from ..transfer import to_device
+from .numbers import with_values
 
 FAULTS = ("the predicted label is unknown", "the true label is unknown", "a logit is NaN")
 NO_FAULT = -1
@@ -239,11 +240,12 @@ def _maps(value: Any, name: str, *, stacked: bool) -> list[Tensor]:
 
 def _tensor(value: Any, where: str) -> Tensor:
     if isinstance(value, Tensor):
-        return value.detach()
+        return with_values(value, lambda: where).detach()
     try:
         return torch.as_tensor(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"must be a tensor of labels ({error})", where=where) from None
+    except (TypeError, ValueError, RuntimeError):
+        got = type(value).__name__
+        raise InputError("must be a tensor of labels", where=where, got=got) from None
 
 
 def _check(prediction: Tensor, truth: Tensor, num_classes: int, place: str) -> None:

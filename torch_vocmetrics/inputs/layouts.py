@@ -14,7 +14,8 @@ from ..protocols import LayoutProtocol
 from ..ragged import Detections, GroundTruths, image_of_row
 from ..transfer import from_host, to_device
 from .faults import UNKNOWN_LABEL, explain, first_fault
-from .images import image_ids_of, work_device
+from .forms import as_images
+from .images import compare_ids, image_ids_of, work_device
 from .keys import LAYOUT, PREDICTION, TARGET, check_images, check_keys, keys_of
 from .packing import ImageList, PackedRows, Rows, Side
 
@@ -84,6 +85,9 @@ class LayoutBatch:
     layouts: LayoutRows
     persons: LayoutRows
     image_ids: list[int | str | Tensor] | None
+    other_ids: Tensor | None
+    unread_keys: frozenset[str]
+    image_sizes: None = None
 
     @property
     def num_images(self) -> int:
@@ -119,8 +123,8 @@ def pack_layouts(
         InputError: naming image, key and remedy.
     """
     place = "boxes" if protocol.persons == "detected" else "object_index"
-    found = _read(layouts, "layout", PREDICTION, place)
-    true = _read(persons, "person", TARGET, place)
+    found, _ = _read(layouts, "layout", PREDICTION, place)
+    true, unread = _read(persons, "person", TARGET, place)
     if len(found[0].counts) != len(true[0].counts):
         raise InputError(
             "layouts and persons must have one entry per image each",
@@ -129,30 +133,33 @@ def pack_layouts(
     estimates = _rows(*found, place, len(protocol.parts), "scores")
     people = _rows(*true, place, len(protocol.parts), None)
     work = work_device(device or estimates.boxes.device)
-    return LayoutBatch(estimates.to(work), people.to(work), image_ids_of(true[0]))
+    ids = image_ids_of(true[0])
+    other_ids = compare_ids(found[0], ids)
+    return LayoutBatch(estimates.to(work), people.to(work), ids, other_ids, unread)
 
 
-def _read(images: Sequence[Rows] | Rows, name: str, side: str, place: str) -> tuple[Side, Side]:
-    """Rows and parts of one side, in whichever form they came; ``place`` names an object."""
+def _read(
+    images: Any, name: str, side: str, place: str
+) -> tuple[tuple[Side, Side], frozenset[str]]:
+    """Rows and parts of one side in whichever form they came, and keys that no metric reads.
+
+    ``place`` names an object.
+    """
     keys = keys_of(LAYOUT, side, without="object_index" if place == "boxes" else "boxes")
+    images = as_images(images, keys, name)
     if isinstance(images, Mapping):
-        check_keys(images, keys, f"{name}s")
+        unread = check_keys(images, keys, f"{name}s")
         whole = {"boxes": images["part_boxes"], "labels": images["part_labels"]}
         whole["counts"] = [len(whole["labels"])]
         rows = PackedRows(_with_boxes(images), name, "xyxy")
-        return rows, PackedRows(whole, f"part of {name}", "xyxy")
-    if not isinstance(images, Sequence):
-        raise InputError(
-            "must be a list with one dict per image, or a dict of packed tensors",
-            where=f"{name}s",
-            got=type(images).__name__,
-        )
-    check_images(images, keys, name)
+        return (rows, PackedRows(whole, f"part of {name}", "xyxy")), unread
+    unread = check_images(images, keys, name)
     parts = [{"boxes": one["part_boxes"], "labels": one["part_labels"]} for one in images]
-    return (
+    sides = (
         ImageList([_with_boxes(one) for one in images], name, "xyxy"),
         ImageList(parts, f"parts of {name}", "xyxy"),
     )
+    return sides, unread
 
 
 def _with_boxes(rows: Rows) -> Rows:
@@ -199,7 +206,7 @@ def layout_fault(
 ) -> InputError | None:
     """The error that the values of a batch deserve, or None; reads the device."""
     inverted = protocol.inverted_boxes == "accept"
-    given = protocol.persons == "given"
+    given, num_parts = protocol.persons == "given", len(protocol.parts)
     for name, rows in (("layout", batch.layouts), ("person", batch.persons)):
         where = (batch.image_ids, images_before)
         error = _count_fault(rows, name, images_before) or (
@@ -218,7 +225,7 @@ def layout_fault(
         for kind, side in ((name, whole), (f"parts of {name}", parts)):
             fault = first_fault(side, inverted_boxes=inverted)
             ids = where[0] if len(side.counts) == len(batch.layouts.counts) else None
-            error = error or explain(fault, side, kind, ids, images_before)
+            error = error or explain(fault, side, kind, ids, images_before, num_parts)
         if error is not None:
             return error
     return None

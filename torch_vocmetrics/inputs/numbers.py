@@ -55,16 +55,43 @@ FLAG = Kind(_to_flag, torch.uint8, "must be bool, or 0 and 1", "convert with .bo
 
 
 def tensor_of(value: object, where: Callable[[], str]) -> Tensor:
-    """A tensor out of a tensor, an array, numbers in lists, or whatever speaks DLPack."""
+    """A tensor out of a tensor, an array, numbers in lists, or whatever speaks DLPack.
+
+    Raises:
+        InputError: for anything else, and for tensors without values.
+    """
     if isinstance(value, Tensor):
-        return value
+        return with_values(value, where)
+    got, remedy = type(value).__name__, ""
     try:
         if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
             return torch.utils.dlpack.from_dlpack(value)
         # NumPy reads Python's floats as float64, torch.tensor would as float32.
-        return torch.tensor(np.asarray(value), device="cpu")
-    except (TypeError, ValueError, RuntimeError, BufferError) as error:
-        raise InputError(f"must be a tensor of numbers ({error})", where=where()) from None
+        array = np.asarray(value)
+        if array.dtype.kind in "biufc":
+            return torch.tensor(array, device="cpu")
+        if array.dtype.kind in "US" and array.size:
+            got = repr(array.tolist()[0] if array.ndim == 1 else array.tolist())
+            remedy = "names of classes become numbers: their index, or their value in label_ids"
+    except (TypeError, ValueError, RuntimeError, BufferError):
+        pass  # the words of NumPy and DLPack would not help
+    raise InputError("must be a tensor of numbers", where=where(), got=got, remedy=remedy)
+
+
+def with_values(tensor: Tensor, where: Callable[[], str]) -> Tensor:
+    """The tensor itself.
+
+    Raises:
+        InputError: if it lies on the meta device, on which tensors have shapes only.
+    """
+    if tensor.device.type == "meta":
+        raise InputError(
+            "must have values, which tensors on the meta device have not",
+            where=where(),
+            got=f"a meta tensor of shape {tuple(tensor.shape)}",
+            remedy="check torch.set_default_device, and where the model lies",
+        )
+    return tensor
 
 
 def converted(values: Tensor, kind: Kind, where: str) -> Tensor:
@@ -73,6 +100,7 @@ def converted(values: Tensor, kind: Kind, where: str) -> Tensor:
     Raises:
         InputError: if they have none of the number types that the kind allows.
     """
+    values = with_values(values, lambda: where)
     numbers = kind.convert(values) if values.numel() else values.to(kind.dtype)
     if numbers is None:
         raise InputError(kind.expected, where=where, got=values.dtype, remedy=kind.remedy)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from ..errors import InputError
+from ..errors import InputError, VocMetricsWarning
 
 ClassNames = Sequence[str] | Mapping[int, str]
 """Names in class order, or {id: name}, which are sorted by id."""
@@ -128,3 +129,20 @@ def _label_ids(given: Iterable[int]) -> tuple[int, ...]:
     if len(set(ids)) != len(ids):
         raise InputError("must be distinct", where="label_ids", got=list(ids))
     return ids
+
+
+def warn_of_labels_from_1(num_rows: Sequence[int]) -> None:
+    """Warn if the first class alone never occurred, in detections and ground truths together.
+
+    Args:
+        num_rows: K numbers, how often each label occurred.
+    """
+    first, *others = num_rows
+    if not first and others and all(others):
+        rest = "label 1" if len(others) == 1 else f"all of 1 .. {len(others)}"
+        warnings.warn(
+            f"label 0 never occurred, but {rest} did: if your labels begin at 1, every class has "
+            "the name of the class before it; give label_ids=, or leave out a background class",
+            VocMetricsWarning,
+            stacklevel=5,
+        )

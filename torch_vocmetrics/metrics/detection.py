@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Generic, Self, cast, overload
 
+from torch import Tensor
+
 from ..errors import InputError
 from ..lanes import Lanes
 from ..protocols import DetectionProtocol, load_protocol
@@ -27,7 +29,7 @@ from ..results import DetectionResult
 from ..summaries.detection import detection_result
 from ..tables.records import MatchRecords
 from .base import R_co
-from .classes import ClassNames
+from .classes import ClassNames, warn_of_labels_from_1
 from .recorded import RecordMetric
 
 ProtocolLike = str | Path | DetectionProtocol
@@ -55,11 +57,11 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
         >>> import torch
         >>> box = torch.tensor([[10.0, 10.0, 50.0, 50.0]])
         >>> metric = DetectionAP("voc2007", class_names=["cat", "dog"])
-        >>> one = torch.tensor([1])
-        >>> prediction = {"boxes": box, "scores": torch.tensor([0.9]), "labels": one}
-        >>> result = metric.update([prediction], [{"boxes": box, "labels": one}]).compute()
+        >>> cat = torch.tensor([0])
+        >>> prediction = {"boxes": box, "scores": torch.tensor([0.9]), "labels": cat}
+        >>> result = metric.update([prediction], [{"boxes": box, "labels": cat}]).compute()
         >>> round(result.headline, 6), result.average_precision.tolist()
-        (1.0, [0.0, 1.0000000000000002])
+        (1.0, [1.0000000000000002, 0.0])
     """
 
     @overload
@@ -109,6 +111,9 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
             )
 
     def _result(self, distinct: Sequence[Sequence[MatchRecords]]) -> R_co:
+        if self._rules.label_ids is None:
+            rows = sum(part.rows_by_class() for part in distinct[0])
+            warn_of_labels_from_1(cast(Tensor, rows).tolist())
         results = {}
         for protocol, parts in zip(self.protocols, distinct, strict=True):
             lanes, limits = Lanes.of(protocol), protocol.max_detections[:-1]

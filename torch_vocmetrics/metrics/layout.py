@@ -22,8 +22,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, cast
 
+from torch import Tensor
+
 from ..host_work import host_work
-from ..inputs.images import read_image_ids
+from ..inputs.images import read_image_ids, refuse_other_ids
 from ..inputs.layouts import LayoutBatch, LayoutRows, layout_fault, pack_layouts
 from ..inputs.packing import Rows
 from ..lanes import Lanes
@@ -82,7 +84,7 @@ class LayoutAP(RecordMetric[LayoutResult]):
                 or ``object_index`` [N] (those that give them), ``scores`` [N], ``part_boxes``
                 [P, 4], ``part_labels`` [P] (places in the protocol's ``parts``), ``part_counts``
                 [N]: how many parts each layout has; and maybe ``order`` [N] int64, the place in
-                the results file.
+                the results file, and ``image_id``, which must be that of the persons.
             persons: per image a dict of ``boxes`` [M, 4] or ``object_index`` [M], ``part_boxes``
                 [P, 4], ``part_labels`` [P], ``part_counts`` [M], and maybe ``difficult`` [M] and
                 ``image_id`` (int or str).
@@ -102,18 +104,21 @@ class LayoutAP(RecordMetric[LayoutResult]):
             state = self._accumulated
             batch: Any = pack_layouts(layouts, persons, self.protocol, state.device)
             self._check_conventions(batch, state)
-            self._accumulated = self._with_batch(state, batch)
+            on_host = batch.layouts.boxes.device.type == "cpu"
+            fault = layout_fault(batch, self.protocol) if on_host else None
+            if fault is not None:
+                raise fault
+            self._warn_of_unread_keys(batch)
+            self._accumulated = self._with_batch(self._with_scales(state, batch), batch)
         return self
 
     def _with_batch(self, state: AccumulatedRecords, batch: Any) -> AccumulatedRecords:
-        """With one batch more, which is checked and matched at once on the CPU."""
+        """With one batch more, which is matched at once on the CPU."""
         state = replace(state, updated=True)
         if not batch.num_images:
             return state
         state = replace(state, device=batch.layouts.boxes.device)
         if batch.layouts.boxes.device.type == "cpu":
-            if (fault := layout_fault(batch, self.protocol)) is not None:
-                raise fault
             parts = appended(state.tables[0], [self._match_batches([batch])])
             if len(parts) >= MOST_PENDING:
                 parts = joined(parts, CHUNK_ROWS // 2)
@@ -123,6 +128,9 @@ class LayoutAP(RecordMetric[LayoutResult]):
         state = replace(state, pending=pending, fill=fill)
         full = fill.is_full or len(pending) >= MOST_PENDING
         return self._flushed(state) if full else state
+
+    def _boxes_of_sides(self, batch: Any) -> tuple[Tensor, Tensor]:
+        return batch.layouts.part_boxes, batch.persons.part_boxes
 
     def _result(self, distinct: Sequence[Sequence[MatchRecords]]) -> LayoutResult:
         records = MatchRecords.cat(distinct[0])
@@ -143,12 +151,14 @@ class LayoutAP(RecordMetric[LayoutResult]):
         return f"{type(self).__name__}({protocol_title(self.protocol)})"
 
     def _settled(self, state: AccumulatedRecords) -> AccumulatedRecords:
-        return self._flushed(state)
+        scales = [scale.read() for scale in state.box_scales]
+        return self._flushed(self._holding_scales(state, scales))
 
     def _flushed(self, state: AccumulatedRecords) -> AccumulatedRecords:
         """The same with pending batches checked and matched, and their boxes dropped."""
         images = state.num_images
         for batch in state.pending:
+            refuse_other_ids([flag for flag in (batch.other_ids,) if flag is not None])
             if (fault := layout_fault(batch, self.protocol, images)) is not None:
                 raise fault
             images += batch.num_images

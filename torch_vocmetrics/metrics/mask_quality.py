@@ -11,7 +11,14 @@ from torch import Tensor
 
 from ..errors import InputError, StateError
 from ..host_work import host_work
-from ..inputs.images import InputRules, fault_on_host, pack, suspects_on_device
+from ..inputs.images import (
+    InputRules,
+    fault_on_host,
+    pack,
+    refuse_other_ids,
+    suspects_on_device,
+)
+from ..inputs.keys import warn_of_unread_keys
 from ..inputs.packing import Rows
 from ..matching.masks import overlaps_of_pairs
 from ..matching.pairs import candidate_pairs
@@ -90,6 +97,7 @@ class MaskQuality:
             inverted_boxes=False,
             masks=True,
         )
+        self._unread_keys = frozenset[str]()
         self._parts: list[tuple[Tensor, ...]] = []
 
     @host_work()
@@ -108,6 +116,10 @@ class MaskQuality:
         for error in errors:
             if error is not None:
                 raise error
+        refuse_other_ids([flag for flag in (batch.other_ids,) if flag is not None])
+        if unread := batch.unread_keys - self._unread_keys:
+            self._unread_keys |= unread
+            warn_of_unread_keys(unread)
         self._parts.append(tuple(column.cpu() for column in self._compared(batch)))
         return self
 

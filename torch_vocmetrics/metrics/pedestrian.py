@@ -86,7 +86,8 @@ class LogAverageMissRate(RecordMetric[MissRateResult]):
 
         Args:
             predictions: per image a dict of ``boxes`` [N, 4] in pixels, ``scores`` [N], ``labels``
-                [N], and maybe ``order`` [N] int64, which breaks ties of score.
+                [N], and maybe ``order`` [N] int64, which breaks ties of score, and
+                ``image_id``, which must be that of the target.
             targets: per image a dict of ``boxes`` [M, 4], ``labels`` [M], and maybe ``ignore`` [M]
                 (regions, and objects of other labels), ``visible_boxes`` [M, 4] or ``visibility``
                 [M] (a fraction; without either nothing is hidden), ``occlusion`` [M] levels,

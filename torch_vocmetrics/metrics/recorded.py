@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..host_work import host_work
+from ..inputs.box_scale import SIDES, BoxScale
 from ..inputs.faults import Suspect
 from ..inputs.images import (
     Batch,
@@ -22,9 +23,11 @@ from ..inputs.images import (
     pack,
     read_image_ids,
     read_image_sizes,
+    refuse_other_ids,
     suspects_on_device,
     warn_of_coarse_boxes,
 )
+from ..inputs.keys import warn_of_unread_keys
 from ..inputs.packing import Rows
 from ..lanes import Lanes
 from ..matching import match_images
@@ -82,19 +85,36 @@ class Fill(NamedTuple):
 NOTHING_PENDING = Fill()
 
 
+class Deferred(NamedTuple):
+    """What devices have checked of values, to be read later.
+
+    Attributes:
+        suspects: of the rows.
+        coarse: 0-d bools, whether half boxes are where whole pixels are not exact.
+        other_ids: 0-d bools, whether predictions have other image ids than their targets.
+    """
+
+    suspects: tuple[Suspect, ...] = ()
+    coarse: tuple[Tensor, ...] = ()
+    other_ids: tuple[Tensor, ...] = ()
+
+
+NOTHING_DEFERRED = Deferred()
+
+
 @dataclass(frozen=True, eq=False)
 class AccumulatedRecords(Accumulated):
     """What a metric of match records has seen.
 
     Attributes:
         fill: of the pending batches.
-        suspects: what devices have checked of the values in ``tables``, to be read later.
-        coarse: 0-d bools on devices, whether half boxes are where whole pixels are not exact.
+        deferred: what devices have checked of the values in ``tables``.
+        box_scales: what is known of the boxes of either side.
     """
 
     fill: Fill = NOTHING_PENDING
-    suspects: tuple[Suspect, ...] = ()
-    coarse: tuple[Tensor, ...] = ()
+    deferred: Deferred = NOTHING_DEFERRED
+    box_scales: tuple[BoxScale, ...] = ()
 
 
 class RecordMetric(Metric[R_co], Generic[R_co]):
@@ -128,12 +148,16 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
             not all(isinstance(p, DetectionProtocol) and not p.uses_boxes for p in self.protocols),
             any(isinstance(p, DetectionProtocol) and p.uses_masks for p in self.protocols),
         )
+        # Kept by reset, so that nothing is said twice.
+        self._known_scales = frozenset[str]()
+        self._unread_keys = frozenset[str]()
         self._accumulated: AccumulatedRecords = self._nothing()
 
     def _nothing(self) -> AccumulatedRecords:
         count, num_classes = len(self.protocols), len(self.class_names)
         return AccumulatedRecords(
-            tuple((MatchRecords.empty(self._lanes(i), num_classes),) for i in range(count))
+            tuple((MatchRecords.empty(self._lanes(i), num_classes),) for i in range(count)),
+            box_scales=tuple(BoxScale(side, side in self._known_scales) for side in SIDES),
         )
 
     @host_work()
@@ -143,10 +167,14 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         Args:
             predictions: per image a dict of ``boxes`` [N, 4] in pixels, ``scores`` [N], ``labels``
                 [N], and maybe ``order`` [N] int64, which breaks ties of score (the line of a
-                results file) in place of image and row.
+                results file) in place of image and row, and ``image_id``, which must be that of
+                the target.
             targets: per image a dict of ``boxes`` [M, 4], ``labels`` [M], and maybe ``difficult``,
                 ``iscrowd``, ``ignore`` [M], ``area`` [M] in square pixels (default: the box's own),
-                ``image_id`` (int or str), ``image_size`` (height, width).
+                ``image_id`` (int or str), ``image_size`` (height, width). Other keys are ignored,
+                which a warning says once.
+
+        Each list may be a tuple or an iterator; None in it is an image without rows.
 
         Protocols of masks want ``masks`` on both sides: [N, H, W] bool or integers, [N, 1, H, W]
         probabilities of which those above 0.5 make the mask, or a list of N COCO run lengths or
@@ -172,7 +200,8 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
             if (fault := fault_on_host(batch)) is not None:
                 raise fault
             warn_of_coarse_boxes([flag for flag in batch.coarse if flag.device.type == "cpu"])
-            self._accumulated = self._with_batch(state, batch)
+            self._warn_of_unread_keys(batch)
+            self._accumulated = self._with_batch(self._with_scales(state, batch), batch)
         return self
 
     def _with_batch(self, state: AccumulatedRecords, batch: Batch) -> AccumulatedRecords:
@@ -206,8 +235,10 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
 
     def _settled(self, state: AccumulatedRecords) -> AccumulatedRecords:
         # Before anything is matched, since faulty values may not allow it.
-        suspects, coarse = self._deferred(state)
+        suspects, coarse, other_ids = self._deferred(state)
         warn_of_coarse_boxes(coarse)
+        refuse_other_ids(other_ids)
+        state = self._holding_scales(state, [scale.read() for scale in state.box_scales])
         if suspects:
             details = torch.stack([suspect.details for suspect in suspects]).tolist()
             errors = (suspect.error(row) for suspect, row in zip(suspects, details, strict=True))
@@ -220,7 +251,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
             else tuple(part.compact(self._lanes(number)) for part in parts)
             for number, parts in enumerate(state.tables)
         ]
-        return replace(state, tables=tuple(tables), suspects=(), coarse=())
+        return replace(state, tables=tuple(tables), deferred=NOTHING_DEFERRED)
 
     def _columns(self, tables: Sequence[MatchRecords]) -> dict[str, Any]:
         names = (*TENSORS, *OPTIONAL)
@@ -254,7 +285,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         pending = state.pending
         if not pending:
             return state
-        suspects, coarse = self._deferred(state)
+        deferred = self._deferred(state)
         detections = Detections.cat([batch.detections for batch in pending])
         ground_truths = GroundTruths.cat([batch.ground_truths for batch in pending])
         ids, sizes = read_image_ids(pending), read_image_sizes(pending)
@@ -275,9 +306,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
                 part = part.compact(self._lanes(number)) if device.type == "cpu" else part
                 matched[number].append(part)
         tables = tuple(map(appended, state.tables, matched))
-        return replace(
-            state, tables=tables, pending=(), fill=NOTHING_PENDING, suspects=suspects, coarse=coarse
-        )
+        return replace(state, tables=tables, pending=(), fill=NOTHING_PENDING, deferred=deferred)
 
     def _match_chunk(
         self,
@@ -297,17 +326,39 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
             image_sizes=image_sizes,
         )
 
-    def _deferred(
-        self, state: AccumulatedRecords
-    ) -> tuple[tuple[Suspect, ...], tuple[Tensor, ...]]:
+    def _deferred(self, state: AccumulatedRecords) -> Deferred:
         """What devices have checked of all values, those of pending batches too."""
-        suspects, coarse = list(state.suspects), list(state.coarse)
+        suspects, coarse, other_ids = map(list[Any], state.deferred)
         images = state.num_images
         for batch in state.pending:
             suspects += suspects_on_device(batch, images)
             coarse += [flag for flag in batch.coarse if flag.device.type != "cpu"]
+            other_ids += [flag for flag in (batch.other_ids,) if flag is not None]
             images += batch.num_images
-        return tuple(suspects), tuple(coarse)
+        return Deferred(tuple(suspects), tuple(coarse), tuple(other_ids))
+
+    def _with_scales(self, state: AccumulatedRecords, batch: Any) -> AccumulatedRecords:
+        """With what a batch shows of the scale of boxes, for which it may be refused."""
+        if not self._rules.boxes or all(scale.known for scale in state.box_scales):
+            return state
+        sides = zip(state.box_scales, self._boxes_of_sides(batch), strict=True)
+        return self._holding_scales(
+            state, [scale.after(boxes, batch.image_sizes) for scale, boxes in sides]
+        )
+
+    def _holding_scales(
+        self, state: AccumulatedRecords, scales: Sequence[BoxScale]
+    ) -> AccumulatedRecords:
+        self._known_scales |= {scale.side for scale in scales if scale.known}
+        return replace(state, box_scales=tuple(scales))
+
+    def _boxes_of_sides(self, batch: Any) -> tuple[Tensor, Tensor]:
+        return batch.detections.boxes, batch.ground_truths.boxes
+
+    def _warn_of_unread_keys(self, batch: Any) -> None:
+        if unread := batch.unread_keys - self._unread_keys:
+            self._unread_keys |= unread
+            warn_of_unread_keys(unread)
 
     def _check_conventions(self, batch: Batch, state: AccumulatedRecords) -> None:
         """Image ids and ``order`` must be given always or never."""

@@ -87,6 +87,11 @@ class MatchRecords:
         """[N] int64: the class of each detection."""
         return torch.repeat_interleave(self.class_counts, output_size=self.num_detections)
 
+    def rows_by_class(self) -> Tensor:
+        """[K] int64: detections and ground truths of each class."""
+        labels = self.ground_truth_label.long()
+        return self.class_counts.index_add(0, labels, torch.ones_like(labels))
+
     @classmethod
     def empty(cls, lanes: Lanes, num_classes: int) -> Self:
         """No images at all."""
