@@ -8,7 +8,7 @@ SEED ?= 0
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick check test fuzz bench clean
+.PHONY: help setup demo quick check test fuzz halves bench clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1|/' | \
@@ -37,6 +37,9 @@ test: setup  ## run all tests
 
 fuzz: setup  ## search for faults with random inputs for N minutes
 	cd tests && PYTHONPATH=.. $(abspath $(BIN))/python -m fuzz --minutes $(N) --seed $(SEED)
+
+halves: setup  ## run golden tests on folders that lack half of the fixtures and cases
+	$(BIN)/python tests/halved_folders.py
 
 bench: setup  ## compare speed and memory with other evaluators
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c .ci/constraints.txt -e '.[bench]'

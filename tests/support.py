@@ -10,6 +10,7 @@ import json
 import math
 import os
 import re
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,26 +28,44 @@ from torch_vocmetrics.results import DetectionResult
 _TESTS = Path(__file__).resolve().parent
 
 
-def _root() -> tuple[Path, bool]:
-    """The folder of fixtures and cases, and whether it is one that should hold data as well."""
+def _root() -> Path:
+    """The folder of fixtures and cases, and maybe data."""
     if os.environ.get("VOCMETRICS_SHARED"):
-        return Path(os.environ["VOCMETRICS_SHARED"]), True
+        return Path(os.environ["VOCMETRICS_SHARED"])
     beside = _TESTS.parent.parent / "shared"
-    return (beside, True) if beside.is_dir() else (_TESTS / "golden", False)
+    return beside if beside.is_dir() else _TESTS / "golden"
 
 
 def shared_file(*parts: str) -> Path:
     """A file of ``fixtures`` or ``cases``."""
-    return _root()[0].joinpath(*parts)
+    return _root().joinpath(*parts)
 
 
-def shared_data() -> Path:
-    """The folder of real data; skips where only the checkout is there."""
-    root, complete = _root()
-    if not complete:
-        pytest.skip("no real data beside this checkout: set VOCMETRICS_SHARED")
-    assert (root / "data").is_dir(), f"{root} holds no folder named data"
-    return root / "data"
+def shared_data(*parts: str) -> Path:
+    """A folder or file of real data; skips where it is missing."""
+    path = _root().joinpath("data", *parts)
+    if not path.exists():
+        pytest.skip(f"no {path.name} among the real data of VOCMETRICS_SHARED")
+    return path
+
+
+def shared_tree(folder: Path, *prefixes: str) -> Path:
+    """``folder`` with the members of trees.zip under the prefixes; skips where there are none."""
+    path = shared_file("fixtures", "trees.zip")
+    if path.is_file():
+        with zipfile.ZipFile(path) as archive:
+            chosen = [name for name in archive.namelist() if name.startswith(prefixes)]
+            archive.extractall(folder, chosen)
+        if chosen:
+            return folder
+    pytest.skip(f"no {' or '.join(prefixes)} in trees.zip")
+
+
+def existing(path: Path) -> Path:
+    """The path; skips where handed material has no such file or folder."""
+    if not path.exists():
+        pytest.skip(f"no {path.name} among the handed material")
+    return path
 
 
 # Inputs -------------------------------------------------------------------------------------------
@@ -83,8 +102,14 @@ def load_fixture(name: str) -> list[dict[str, Any]]:
     return json.loads(path.read_text())["cases"] if path.is_file() else []
 
 
+def load_extra(name: str, key: str) -> list[dict[str, Any]]:
+    """Another list of ``fixtures/<name>.json``; none where it is not there."""
+    path = shared_file("fixtures", f"{name}.json")
+    return json.loads(path.read_text()).get(key, []) if path.is_file() else []
+
+
 def load_cases(protocol: str) -> list[dict[str, Any]]:
-    """The lines of ``cases/cases.jsonl`` with this ``protocol``."""
+    """The lines of ``cases/cases.jsonl`` whose ``protocol`` this is."""
     path = shared_file("cases", "cases.jsonl")
     lines = path.read_text().splitlines() if path.is_file() else []
     cases = [json.loads(line) for line in lines if line.strip()]
@@ -223,6 +248,13 @@ def coco_protocol(params: Mapping[str, Any]) -> DetectionProtocol:
     unknown = params.keys() - {"iouThrs", "recThrs", "maxDets", "areaRng", "areaRngLbl"}
     assert not unknown, f"no key of a protocol for {unknown}"
     return dataclasses.replace(rules, **changes)
+
+
+def answers_of(case: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a case lets us answer: the wanted default, else any of the modes, else what it says."""
+    wanted = case["expected"].get("wanted", case["expected"])
+    modes = [value for key, value in wanted.items() if key.startswith("mode_")]
+    return [wanted["default"]] if "default" in wanted else modes or [wanted]
 
 
 def matlab_vector(text: str) -> list[float]:

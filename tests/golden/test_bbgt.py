@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from pedestrians import bbgt_fixture, each_evaluator, each_outcome, found, true
-from support import Problem, load_cases, load_fixture, matlab_vector, name_of, same, shared_file
+from support import Problem, load_cases, load_extra, load_fixture, matlab_vector, name_of, same
 
 from torch_vocmetrics import io, load_protocol
 from torch_vocmetrics.io import bb_apply
@@ -25,16 +24,8 @@ from torch_vocmetrics.ops.boxes import (
 from torch_vocmetrics.protocols import MissRateProtocol
 
 CASES = load_fixture("bbgt")
-PATH = shared_file("fixtures", "bbgt.json")
-WHOLE: dict[str, Any] = (
-    json.loads(PATH.read_text())
-    if PATH.is_file()
-    else {
-        "acfTest": [],
-        "bbLoad": [],
-        "bbApply": [],
-    }
-)
+WHOLE = {key: load_extra("bbgt", key) for key in ("acfTest", "bbLoad", "bbApply")}
+PR_LEVELS: list[Any] = load_extra("bbgt", "ref_pr")
 ACF = load_protocol("miss_rate/caltech_acftest", MissRateProtocol)
 
 
@@ -52,7 +43,7 @@ def acf(threshold: float, mul: int, levels: list[float] | None = None) -> MissRa
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_curves_and_averages(case: dict[str, Any], evaluate: Any) -> None:
     expected, problem = case["expected"], bbgt_fixture(case)
-    rules = acf(case["thr"], case["mul"], WHOLE["ref_pr"])
+    rules = acf(case["thr"], case["mul"], PR_LEVELS)
     result = evaluate(rules, *problem[:2], **problem.kwargs)
     curve = result.curves[0]
     if len(curve.fppi):

@@ -25,22 +25,6 @@ def rules_of(case: dict[str, Any], version: str = "") -> MissRateProtocol:
     return dataclasses.replace(older, bounds=rules_of(case).bounds)
 
 
-def test_the_fixture_is_there() -> None:
-    assert {case["variant"] for case in CASES} == {"usa", "inria"}
-    assert any("HOG" in case["algs"] for case in CASES)
-    names = set(load_protocol("miss_rate/caltech2012", MissRateProtocol).subset_names)
-    for case in CASES:
-        for algorithm in case["algs"]:
-            assert set(case["expected"][algorithm]) == names
-    stops = [
-        subset["lamr_v300"]
-        for case in CASES
-        for algorithm in case["expected"].values()
-        for subset in algorithm.values()
-    ]
-    assert 20 < sum(isinstance(value, dict) for value in stops) < len(stops) - 20
-
-
 @each_evaluator
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_every_experiment(case: dict[str, Any], evaluate: Any) -> None:

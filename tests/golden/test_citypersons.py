@@ -15,12 +15,6 @@ CASES = load_fixture("citypersons")
 RULES = load_protocol("miss_rate/citypersons2017", MissRateProtocol)
 
 
-def test_the_fixture_is_there() -> None:
-    assert len(CASES) > 25
-    assert all(set(case["expected"]) == set(RULES.subset_names) for case in CASES)
-    assert sum("images" in case["expected"]["All"] for case in CASES) > 20
-
-
 @each_evaluator
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_every_setup(case: dict[str, Any], evaluate: Any) -> None:

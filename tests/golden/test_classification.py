@@ -14,12 +14,6 @@ LINES = load_cases("VOC classification")
 CASE_TOLERANCE = 5e-11  # the decimals of a case are rounded to ten digits
 
 
-def test_there_are_cases() -> None:
-    assert CASES
-    assert LINES
-    assert any("ap_if" in case["expected"]["2007"] for case in CASES)
-
-
 def answers(case: dict[str, Any]) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
     """Protocol: what its kit answers, and the kit's curve (equal for all kits)."""
     expected = case["expected"]
@@ -107,7 +101,8 @@ def test_cases(case: dict[str, Any], evaluate: Classifier) -> None:
         if year is None:
             continue
         result = evaluate(f"classification/{year[1]}", *score_table(labels, results))
-        assert same(result.headline, value, CASE_TOLERANCE), name
+        # The mean over classes is undefined where the class has no positives.
+        assert same(result.average_precision, [value], CASE_TOLERANCE), name
         for axis in {"recall", "precision"} & case["expected"].keys():
             curve = getattr(result.curves[0], axis)
             assert same(curve, matlab_vector(case["expected"][axis]), CASE_TOLERANCE), axis

@@ -20,10 +20,6 @@ CASES = load_fixture("coco")
 each_case = pytest.mark.parametrize("case", CASES, ids=name_of)
 
 
-def test_there_are_cases() -> None:
-    assert CASES
-
-
 def numbers(result: Any, limits: list[int]) -> dict[str, float]:
     """The twelve numbers by pycocotools' names: AR1, AR10, AR100 are first, second, third limit."""
     third = {"max_detections": limits[2]}

@@ -35,7 +35,7 @@ PERSONS_WITH_PARTS = {"trainval": 439, "test": 441}
 def kit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The annotations and image sets of VOC2007."""
     folder = tmp_path_factory.mktemp("kit")
-    for archive in sorted((shared_data() / "voc_annotations").glob("VOC2007_*.zip")):
+    for archive in sorted(shared_data("voc_annotations").glob("VOC2007_*.zip")):
         with zipfile.ZipFile(archive) as opened:
             opened.extractall(folder)
     return folder / "VOC2007"
@@ -193,7 +193,7 @@ def test_layout(kit: Path, annotations: dict[str, io.VocAnnotation], tmp_path: P
 def test_classification_by_the_highest_detection(kit: Path, tmp_path: Path) -> None:
     """The score of an image and class is that of the detector's best box there, -inf without."""
     detector = "yolov2_htt1084_260ep"
-    with zipfile.ZipFile(shared_data() / "voc2007_test_detections" / f"{detector}.zip") as opened:
+    with zipfile.ZipFile(shared_data("voc2007_test_detections") / f"{detector}.zip") as opened:
         opened.extractall(tmp_path)
     results = {}
     for name in VOC_CLASSES:

@@ -28,7 +28,7 @@ def evaluate(out: Path, protocol: str, truth: Path, found: Any, *more: str) -> A
 
 
 def read_json(*parts: str) -> Any:
-    return json.loads(shared_data().joinpath(*parts).read_text())
+    return json.loads(shared_data(*parts).read_text())
 
 
 def unzip(archive: Path, folder: Path) -> None:
@@ -47,7 +47,7 @@ def check_pycocotools(got: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 def test_official_fake_masks(tmp_path: Path) -> None:
-    folder = shared_data() / "coco_val2014_fake100"
+    folder = shared_data("coco_val2014_fake100")
     truth = folder / "instances_val2014_100.json"
     found = folder / "instances_val2014_fakesegm100_results.json"
     got = evaluate(tmp_path / "out.json", "detection/coco2017_segm", truth, found)
@@ -71,7 +71,7 @@ def test_official_fake_masks(tmp_path: Path) -> None:
 def test_detectron2_masks(
     name: str, gt: str, dt: str, protocol: str, key: str, tmp_path: Path
 ) -> None:
-    folder = shared_data() / "coco_detectron2_instances"
+    folder = shared_data("coco_detectron2_instances")
     got = evaluate(tmp_path / "out.json", f"detection/{protocol}", folder / gt, folder / dt)
     expected = read_json("coco_detectron2_instances", "expected.json")[name]
     check_pycocotools(got, expected["pycocotools"][f"segm_bbox_field_{key}"])
@@ -83,7 +83,7 @@ def test_detectron2_masks(
 def test_detectron2_boxes_and_masks_in_one_pass() -> None:
     from torch_vocmetrics import DetectionAP  # noqa: PLC0415
 
-    folder = shared_data() / "coco_detectron2_instances"
+    folder = shared_data("coco_detectron2_instances")
     truth = io.read_coco_ground_truths(folder / "pennfudan_gt.json", masks=True)
     found = io.read_coco_detections(folder / "pennfudan_dt.json", truth, masks=True)
     metric = DetectionAP(
@@ -108,7 +108,7 @@ def published_matrix(path: Path) -> tuple[tuple[str, ...], np.ndarray]:
 
 
 def test_91_pairs(tmp_path: Path) -> None:
-    folder = shared_data() / "segmentation_pairs"
+    folder = shared_data("segmentation_pairs")
     unzip(folder / "blackrot91.zip", tmp_path)
     names, matrix = published_matrix(folder / "blackrot91_published_confusion.csv")
     got = evaluate(
@@ -146,7 +146,7 @@ def metric_of_matrix(names: tuple[str, ...], matrix: np.ndarray) -> MeanIoU:
     "path", ["pspnet_mobilenetv2", "deeplabv3plus_mobilenetv2", "deeplabv3plus_xception"]
 )
 def test_published_confusion_matrices(path: str) -> None:
-    folder = shared_data() / "segmentation_pairs"
+    folder = shared_data("segmentation_pairs")
     names, matrix = published_matrix(folder / f"voc2012_{path}_published_confusion.csv")
     assert len(names) == 21
     result = metric_of_matrix(names, matrix).compute()
@@ -164,8 +164,8 @@ def test_published_confusion_matrices(path: str) -> None:
 def test_voc2012_predictions(tmp_path: Path) -> None:
     """Real predictions for 34 images of VOC2012: recomputed matrices, and plain loops."""
     expected = read_json("segmentation_pairs", "expected.json")
-    unzip(shared_data() / "segmentation_pairs" / "voc2012_predictions.zip", tmp_path)
-    unzip(shared_data() / "voc_segmentation" / "VOC2012_Segmentation_val.zip", tmp_path)
+    unzip(shared_data("segmentation_pairs") / "voc2012_predictions.zip", tmp_path)
+    unzip(shared_data("voc_segmentation") / "VOC2012_Segmentation_val.zip", tmp_path)
     truth = tmp_path / "VOC2012" / "SegmentationClass"
     for folder in (path for path in tmp_path.iterdir() if path.name != "VOC2012"):
         paths = sorted(folder.glob("*.png"))

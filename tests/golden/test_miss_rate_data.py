@@ -26,7 +26,7 @@ PERCENT = 2e-14
 
 
 def read_json(*parts: str) -> Any:
-    return json.loads(shared_data().joinpath(*parts).read_text())
+    return json.loads(shared_data(*parts).read_text())
 
 
 def evaluate(out: Path, protocol: str, ground_truth: Path, detections: Path, *more: str) -> Any:
@@ -46,7 +46,7 @@ MADE_BY = {"INSANet": "kaist_python", "MBNet": "kaist"}
 @pytest.mark.parametrize("detector", MADE_BY)
 def test_kaist_published(detector: str, tmp_path: Path) -> None:
     """Every published value under the protocol that made it, to the printed digit."""
-    folder = shared_data() / "kaist_pedestrian"
+    folder = shared_data("kaist_pedestrian")
     published = read_json("kaist_pedestrian", "expected.json")["published_percent"][detector]
     assert len(published) >= 3
     got = evaluate(
@@ -62,7 +62,7 @@ def test_kaist_published(detector: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("detector", MADE_BY)
 def test_kaist_recomputed(detector: str, tmp_path: Path) -> None:
     """All nine subsets, to the last digits, and by both protocols."""
-    folder = shared_data() / "kaist_pedestrian"
+    folder = shared_data("kaist_pedestrian")
     expected = read_json("kaist_pedestrian", "expected.json")
     paths = (folder / "KAIST_annotation.json", folder / f"{detector}_result.txt")
     exact = evaluate(tmp_path / "out.json", "kaist", *paths)
@@ -82,7 +82,7 @@ def test_kaist_recomputed(detector: str, tmp_path: Path) -> None:
 
 def test_kaist_text_annotations_say_what_the_json_says(tmp_path: Path) -> None:
     """The persons of the 2,252 bbGt files are the objects that the JSON does not ignore."""
-    folder = shared_data() / "kaist_pedestrian"
+    folder = shared_data("kaist_pedestrian")
     with zipfile.ZipFile(folder / "bbGt_annotations_test_all.zip") as archive:
         archive.extractall(tmp_path)
     first = next(tmp_path.rglob("*.txt"))
@@ -108,7 +108,7 @@ def test_citypersons(protocol: str, truth: str, tmp_path: Path) -> None:
     """ACSP in all subsets of both protocols, from either form of the ground truth."""
     expected = read_json("citypersons", "expected.json")
     detector = next(iter(expected["recomputed_percent"]))
-    folder = shared_data() / "citypersons"
+    folder = shared_data("citypersons")
     got = evaluate(tmp_path / "out.json", protocol, folder / truth, folder / f"{detector}.json")
     rules = load_protocol(f"miss_rate/{protocol}", MissRateProtocol)
     assert list(got) == list(rules.subset_names)
@@ -127,7 +127,7 @@ def test_citypersons(protocol: str, truth: str, tmp_path: Path) -> None:
 
 def test_citypersons_forms_agree() -> None:
     """The JSON and the MATLAB annotations hold the same boxes, flags and fractions."""
-    folder = shared_data() / "citypersons"
+    folder = shared_data("citypersons")
     text = io.read_pedestrian_json(folder / "val_gt.json")
     matlab = io.read_citypersons_mat(folder / "anno_val.mat")
     assert text.image_ids == matlab.image_ids
@@ -147,7 +147,7 @@ def caltech_targets(seed: int) -> list[dict[str, Any]]:
     They know no partial occlusion and one ratio of width to height, so some are changed.
     """
     rng = np.random.default_rng(seed)
-    read = io.read_pedestrian_json(shared_data() / "caltech" / "caltech_test_new_annotations.json")
+    read = io.read_pedestrian_json(shared_data("caltech") / "caltech_test_new_annotations.json")
     for target in read.targets:
         visible = target["visibility"]
         partly = torch.from_numpy(rng.random(len(visible)) < 0.1) & (visible >= 0.8)
@@ -204,7 +204,7 @@ def test_caltech_counts_of_dbeval() -> None:
     scipy_io = pytest.importorskip("scipy.io")
     counts = {"Reasonable": 847, "All": 3003, "Occ=heavy": 231}
     for name, count in counts.items():
-        content = scipy_io.loadmat(str(shared_data() / "caltech" / f"gt-{name}.mat"))
+        content = scipy_io.loadmat(str(shared_data("caltech") / f"gt-{name}.mat"))
         tables = content["gt"].ravel()
         assert tables.size == 4024
         rows = [row for table in tables for row in table.reshape(-1, 5)]

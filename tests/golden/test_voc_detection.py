@@ -42,11 +42,6 @@ def answers(case: dict[str, Any], year: int) -> dict[str, dict[str, Any]]:
     return found
 
 
-def test_there_are_cases() -> None:
-    assert CASES
-    assert any(answers(case, year) for case in CASES for year in case["years"])
-
-
 @each_evaluator
 @each_case
 def test_curves_counts_and_average_precision(case: dict[str, Any], evaluate: Evaluator) -> None:

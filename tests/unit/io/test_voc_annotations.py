@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import shared_file
+from support import load_extra
 
 from torch_vocmetrics import FileFormatError
 from torch_vocmetrics.io import VocObject, read_annotation
@@ -33,12 +32,10 @@ Bounding box for object 2 "PAScarSideTruncDifficult" (Xmin, Ymin) - (Xmax, Ymax)
 """
 
 
-def published() -> list[dict[str, Any]]:
-    path = shared_file("fixtures", "voc_misc.json")
-    return json.loads(path.read_text())["annotations"] if path.is_file() else []
+PUBLISHED = load_extra("voc_misc", "annotations")
 
 
-@pytest.mark.parametrize("case", published(), ids=lambda case: f"{case['file']}-{case['year']}")
+@pytest.mark.parametrize("case", PUBLISHED, ids=lambda case: f"{case['file']}-{case['year']}")
 def test_fields_are_those_of_pasreadrecord(case: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / case["file"]
     path.write_text(case["text"])

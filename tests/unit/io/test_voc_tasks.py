@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import shared_file
+from support import load_extra
 
 from torch_vocmetrics import FileFormatError, VocMetricsWarning, load_protocol
 from torch_vocmetrics.io import (
@@ -50,12 +50,10 @@ WHOLE = VocAnnotation(
 )  # fmt: skip
 
 
-def published() -> list[dict[str, Any]]:
-    path = shared_file("fixtures", "voc_misc.json")
-    return json.loads(path.read_text())["annotations"] if path.is_file() else []
+PUBLISHED = load_extra("voc_misc", "annotations")
 
 
-@pytest.mark.parametrize("case", published(), ids=lambda case: f"{case['file']}-{case['year']}")
+@pytest.mark.parametrize("case", PUBLISHED, ids=lambda case: f"{case['file']}-{case['year']}")
 def test_all_fields_are_those_of_pasreadrecord(case: dict[str, Any], tmp_path: Path) -> None:
     path, year = tmp_path / case["file"], case["year"]
     path.write_text(case["text"])
