@@ -1,5 +1,8 @@
 """The official numbers of detection benchmarks, computed on the tensors where they are."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from ._version import __version__ as __version__
 from .errors import (
     FileFormatError,
@@ -9,14 +12,16 @@ from .errors import (
     VocMetricsError,
     VocMetricsWarning,
 )
-from .metrics.base import Metric
-from .metrics.classification import ClassificationAP
-from .metrics.detection import DetectionAP
-from .metrics.layout import LayoutAP
-from .metrics.pedestrian import LogAverageMissRate
-from .metrics.segmentation import MeanIoU
 from .protocols import DetectionProtocol, load_dataset, load_protocol, protocol_names
-from .results import CocoDetectionResult, DetectionResult, VocDetectionResult
+
+if TYPE_CHECKING:
+    from .metrics.base import Metric
+    from .metrics.classification import ClassificationAP
+    from .metrics.detection import DetectionAP
+    from .metrics.layout import LayoutAP
+    from .metrics.pedestrian import LogAverageMissRate
+    from .metrics.segmentation import MeanIoU
+    from .results import CocoDetectionResult, DetectionResult, VocDetectionResult
 
 __all__ = [
     "ClassificationAP",
@@ -39,3 +44,28 @@ __all__ = [
     "load_protocol",
     "protocol_names",
 ]
+
+# What needs torch is imported when it is first used, so that the command can answer without it.
+_MODULES = {
+    "ClassificationAP": "metrics.classification",
+    "CocoDetectionResult": "results",
+    "DetectionAP": "metrics.detection",
+    "DetectionResult": "results",
+    "LayoutAP": "metrics.layout",
+    "LogAverageMissRate": "metrics.pedestrian",
+    "MeanIoU": "metrics.segmentation",
+    "Metric": "metrics.base",
+    "VocDetectionResult": "results",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

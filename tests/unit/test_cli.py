@@ -227,7 +227,7 @@ def test_other_failures(kit: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "near names: detection/voc2007" in failure(capsys, voc(kit, protocol="voc207"))
     assert "no.toml" in failure(capsys, voc(kit, protocol="no.toml"))
     assert "near names" in failure(capsys, ["protocols", "voc207"])
-    assert "required" in failure(capsys, [])
+    assert "required" in failure(capsys, ["evaluate"])
     (kit / "Annotations" / "000002.xml").write_text("<!DOCTYPE x><annotation/>")
     assert "000002.xml, line 1: document types" in failure(capsys, voc(kit))
 
@@ -243,7 +243,7 @@ def test_progress_is_shown_after_a_while(
     kit: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(0, 10_000, 4))
-    monkeypatch.setattr("torch_vocmetrics.cli.command.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("torch_vocmetrics.cli.evaluate.time.monotonic", lambda: next(clock))
     assert main(voc(kit)) == 0
     assert "of 2 annotations read\n" in capsys.readouterr().err
     assert main(voc(kit, "--quiet")) == 0

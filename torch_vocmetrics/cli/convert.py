@@ -15,16 +15,6 @@ from .report import check_output_file, check_output_folder, write_json
 from .streams import say
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the command."""
-    add = parser.add_argument
-    add("source", type=Path, help="a folder with Annotations and ImageSets (VOC), or a COCO .json")
-    add("target", type=Path, help="the .json to write, or the folder")
-    add("--image-set", default="test", metavar="NAME", help="list in ImageSets/Main [test]")
-    add("--classes", metavar="A,B", help="VOC to COCO: categories in this order [VOC's twenty]")
-    parser.set_defaults(run=run)
-
-
 def run(args: argparse.Namespace) -> None:
     """Convert in the direction that the source says."""
     if args.source.is_dir():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from torch_vocmetrics import Metric
@@ -17,16 +16,6 @@ from torch_vocmetrics import Metric
 from ..errors import InputError
 from ..protocols import protocol_title
 from .report import aligned, check_json_file, check_output_file, defined, publish, shown
-
-
-def add_save_argument(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--save-state``, which :func:`keep_state` follows."""
-    parser.add_argument(
-        "--save-state",
-        type=Path,
-        metavar="FILE",
-        help="write what was evaluated there, for vocmetrics merge",
-    )
 
 
 def check_state_file(args: argparse.Namespace) -> None:
@@ -43,16 +32,6 @@ def keep_state(args: argparse.Namespace, metric: Metric[Any]) -> None:
     """Write the state of a metric where ``--save-state`` says, if it does."""
     if args.save_state is not None:
         metric.save_state(args.save_state)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the command."""
-    add = parser.add_argument
-    add("states", nargs="+", type=Path, metavar="FILE", help="state files of all shards")
-    add("--json", metavar="FILE", help="write all numbers there; - is stdout, without the table")
-    add("--quiet", action="store_true", help="no table")
-    add_save_argument(parser)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

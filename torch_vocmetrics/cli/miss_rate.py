@@ -18,44 +18,12 @@ from torch_vocmetrics import LogAverageMissRate
 
 from .. import io
 from ..errors import FileFormatError, InputError
-from ..io.caltech import FRAME_STEP, SETS
-from ..protocols import MissRateProtocol, protocol_title
+from ..protocols import CALTECH_SETS, MissRateProtocol, protocol_title
 from ..results import CrowdMissRateResult, MissRateResult
 from .merge import keep_state
 from .report import aligned, defined, publish, shown
 
 _CHUNK = 512  # images of one update
-
-
-def add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that only pedestrian benchmarks have."""
-    add = parser.add_argument_group("pedestrian benchmarks (miss_rate)").add_argument
-    add(
-        "--scale-height",
-        type=float,
-        default=1.0,
-        metavar="F",
-        help="scale the height of detections about their centre, such as 0.78125 (100/128)",
-    )
-    names = ", ".join(name for name in SETS if not name.startswith("fold"))
-    add(
-        "--sets",
-        metavar="S,S",
-        help=f"Caltech: numbers of sets, {names}, fold0-train, fold0-test, ... [all]",
-    )
-    add(
-        "--frame-step",
-        type=int,
-        default=FRAME_STEP,
-        metavar="N",
-        help=f"Caltech: evaluate every Nth frame [{FRAME_STEP}]",
-    )
-    add(
-        "--load",
-        default="",
-        metavar="K=V;K=V",
-        help="bbGt files: bbLoad's parameters, such as 'lbls=person; ilbls=people; hRng=50,inf'",
-    )
 
 
 def evaluate_miss_rate(
@@ -131,12 +99,12 @@ def _read(args: argparse.Namespace) -> tuple[io.GroundTruthFile, io.DetectionFil
 
 
 def _sets(text: str | None) -> Sequence[int] | None:
-    if text is None or text in SETS:
-        return None if text is None else SETS[text]
+    if text is None or text in CALTECH_SETS:
+        return None if text is None else CALTECH_SETS[text]
     try:
         return tuple(int(word) for word in text.split(","))
     except ValueError:
-        known = ", ".join(SETS)
+        known = ", ".join(CALTECH_SETS)
         raise InputError(
             "must be numbers with commas between, or a name",
             where="--sets",

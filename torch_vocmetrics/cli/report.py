@@ -8,13 +8,15 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError, printable
-from ..io import DetectionFile, GroundTruthFile
 from ..protocols import protocol_title
-from ..results import DetectionResult
 from .streams import show
+
+if TYPE_CHECKING:  # torch is not needed for reports of other commands
+    from ..io import DetectionFile, GroundTruthFile
+    from ..results import DetectionResult
 
 _WIDEST = 80  # letters of a cell of a table
 

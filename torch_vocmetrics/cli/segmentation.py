@@ -7,7 +7,6 @@ SegmentationClass and SegmentationObject, as VOC's baseline does.
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ from torch_vocmetrics import MeanIoU
 from .. import io
 from ..errors import InputError, printable
 from ..io.names import path_inside
-from ..io.painting import PAINTINGS
-from ..protocols import SegmentationProtocol, load_dataset, protocol_title
+from ..protocols import PAINTINGS, SegmentationProtocol, load_dataset, protocol_title
 from ..results import SegmentationResult
 from .merge import keep_state
 from .report import aligned, check_output_folder, defined, publish, shown
@@ -83,35 +81,6 @@ def segmentation_table(result: SegmentationResult) -> str:
 
 
 # vocmetrics paint ---------------------------------------------------------------------------------
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``paint``."""
-    add = parser.add_argument
-    add(
-        "--images",
-        required=True,
-        type=Path,
-        metavar="FOLDER",
-        help="with ImageSets/Segmentation and JPEGImages or SegmentationClass",
-    )
-    add("--detections", required=True, metavar="PATTERN", help="results files, with {class}")
-    add("--output", required=True, type=Path, metavar="FOLDER", help="where to write")
-    add("--image-set", default="test", metavar="NAME", help="list in ImageSets/Segmentation [test]")
-    add("--classes", type=_names, metavar="A,B", help="in order of their numbers [VOC2007-2012]")
-    add(
-        "--painting",
-        choices=PAINTINGS,
-        default=PAINTINGS[1],
-        help="2008-2012: increasing_confidence [default]; 2007: class_order",
-    )
-    add("--confidence", type=float, default=-math.inf, help="paint from this confidence on")
-    add("--quiet", action="store_true", help="say nothing")
-    parser.set_defaults(run=paint)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(","))
 
 
 def paint(args: argparse.Namespace) -> None:

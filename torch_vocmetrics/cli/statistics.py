@@ -19,8 +19,6 @@ from ..io.names import path_inside
 from .report import aligned
 from .streams import show
 
-TASKS = ("Main", "Segmentation", "Layout")
-
 
 class SetCounts(NamedTuple):
     """One image set: how many images it has, and images and objects by class."""
@@ -28,17 +26,6 @@ class SetCounts(NamedTuple):
     num_images: int
     images: Counter[str]
     objects: Counter[str]
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the command."""
-    parser.add_argument("folder", type=Path, help="a folder with Annotations and ImageSets (VOC)")
-    parser.add_argument(
-        "--image-set", nargs="+", metavar="NAME", help="lists of the task [all of the folder]"
-    )
-    parser.add_argument("--task", choices=TASKS, default="Main", help="folder in ImageSets [Main]")
-    parser.add_argument("--json", action="store_true", help="JSON in place of a table")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -28,20 +28,6 @@ SUFFIXES = (".jpg", ".jpeg", ".png")
 GROUND_TRUTH, DIFFICULT, DETECTION = "green", "yellow", "red"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the command."""
-    add = parser.add_argument
-    add("folder", type=Path, help="a folder with Annotations, ImageSets and JPEGImages (VOC)")
-    add("--output", required=True, type=Path, metavar="FOLDER", help="where the PNG files go")
-    add("--detections", metavar="PATH", help="results files, with {class} in place of the class")
-    add("--true-positives", action="store_true", help="of the detections draw these only")
-    add("--protocol", default="voc2012", help="what makes a true positive [voc2012]")
-    add("--image-set", default="test", metavar="NAME", help="list in ImageSets/Main [test]")
-    add("--images", metavar="ID,ID", help="these images of the list only")
-    add("--min-score", type=float, default=float("-inf"), help="leave out lower scores")
-    parser.set_defaults(run=run)
-
-
 def run(args: argparse.Namespace) -> None:
     """Draw and write."""
     check_output_folder(args.output, "--output")

@@ -16,23 +16,13 @@ from numpy.typing import NDArray
 
 from ..errors import FileFormatError
 from ..limits import MAX_MATLAB_BYTES
+from ..protocols import CALTECH_FRAME_STEP
 from .bb_gt import detection_file
 from .matlab import load_matlab
 from .number_rows import read_number_rows
 from .tables import DetectionFile, Floats, GroundTruthFile
 
-FRAME_STEP = 30
-"""Every 30th frame is evaluated: 29, 59, ... counted from 0."""
-
 IMAGE_SIZE = (480, 640)
-
-SETS: dict[str, tuple[int, ...]] = {
-    "train": tuple(range(6)),
-    "test": tuple(range(6, 11)),
-    **{f"fold{i}-train": tuple(k for k in range(6) if k != i) for i in range(6)},
-    **{f"fold{i}-test": (i,) for i in range(6)},
-}
-"""Sets of videos: dbInfo's train and test, and the six folds of scenario B, which test on set i."""
 
 _VIDEO = re.compile(r"set(\d\d)/V\d\d\d\.vbb$")
 
@@ -131,7 +121,7 @@ def find_videos(folder: str | Path, sets: Sequence[int] | None = None) -> list[s
     return [name for name, number in videos if number in wanted]
 
 
-def evaluated_frames(count: int, step: int = FRAME_STEP) -> range:
+def evaluated_frames(count: int, step: int = CALTECH_FRAME_STEP) -> range:
     """Frames of a video that are evaluated, counted from 0: step - 1, 2 * step - 1, ..."""
     return range(step - 1, count, step)
 
@@ -140,7 +130,7 @@ def read_caltech_ground_truths(
     folder: str | Path,
     *,
     sets: Sequence[int] | None = None,
-    step: int = FRAME_STEP,
+    step: int = CALTECH_FRAME_STEP,
     labels: Sequence[str] = ("person",),
     ignored_labels: Sequence[str] = ("person?", "people", "ignore"),
     max_bytes: int = MAX_MATLAB_BYTES,
@@ -152,7 +142,7 @@ def read_caltech_ground_truths(
 
     Args:
         folder: holds ``setXX/VXXX.vbb``.
-        sets: the sets to take, such as ``SETS["test"]``; None takes all.
+        sets: the sets to take, such as ``CALTECH_SETS["test"]`` of the protocols; None takes all.
         step: every so many frames are taken.
         labels, ignored_labels: objects of other labels are dropped, those of the latter ignored.
         max_bytes: the largest file that is read.
@@ -195,7 +185,7 @@ def read_caltech_detections(
     annotations: str | Path,
     *,
     sets: Sequence[int] | None = None,
-    step: int = FRAME_STEP,
+    step: int = CALTECH_FRAME_STEP,
     max_bytes: int = MAX_MATLAB_BYTES,
 ) -> DetectionFile:
     """Read results ``setXX/VXXX.txt``: rows frame (from 1), x, y, width, height, score.

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..limits import MAX_PIXELS
+from ..protocols import PAINTINGS
 from .tables import Floats
 from .voc_results import read_results
-
-PAINTINGS = ("class_order", "increasing_confidence")
 
 
 class PaintedImage(NamedTuple):

@@ -5,7 +5,14 @@ names its ``source``. Loading checks everything and reports all mistakes at once
 """
 
 from .classification import ActionProtocol, ClassificationProtocol
-from .datasets import Dataset, load_dataset
+from .datasets import (
+    CALTECH_FRAME_STEP,
+    CALTECH_SETS,
+    PAINTINGS,
+    SET_TASKS,
+    Dataset,
+    load_dataset,
+)
 from .detection import FLAGS, AreaRange, DetectionProtocol
 from .files import (
     TASKS,
@@ -16,6 +23,7 @@ from .files import (
     protocol_names,
     protocol_of_rules,
     protocol_title,
+    protocol_titles,
 )
 from .layout import LayoutProtocol
 from .miss_rate import FppiReferences, MissRateProtocol, Subset
@@ -23,7 +31,11 @@ from .rules import Protocol
 from .segmentation import SegmentationProtocol
 
 __all__ = [
+    "CALTECH_FRAME_STEP",
+    "CALTECH_SETS",
     "FLAGS",
+    "PAINTINGS",
+    "SET_TASKS",
     "TASKS",
     "ActionProtocol",
     "AreaRange",
@@ -44,4 +56,5 @@ __all__ = [
     "protocol_names",
     "protocol_of_rules",
     "protocol_title",
+    "protocol_titles",
 ]

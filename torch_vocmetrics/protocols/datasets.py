@@ -10,6 +10,23 @@ from typing import NamedTuple
 from ..errors import ProtocolError
 from .files import config_root
 
+CALTECH_FRAME_STEP = 30
+"""Every 30th frame of Caltech's videos is evaluated: 29, 59, ... counted from 0."""
+
+CALTECH_SETS: dict[str, tuple[int, ...]] = {
+    "train": tuple(range(6)),
+    "test": tuple(range(6, 11)),
+    **{f"fold{i}-train": tuple(k for k in range(6) if k != i) for i in range(6)},
+    **{f"fold{i}-test": (i,) for i in range(6)},
+}
+"""Sets of videos: dbInfo's train and test, and the six folds of scenario B, which test on set i."""
+
+SET_TASKS = ("Main", "Segmentation", "Layout")
+"""Folders of VOC's image sets."""
+
+PAINTINGS = ("class_order", "increasing_confidence")
+"""In which order VOC's kits of 2007 and of 2008 on paint boxes over each other."""
+
 
 class Dataset(NamedTuple):
     """Class names of a data set and the value that its files or models give each class.

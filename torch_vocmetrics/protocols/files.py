@@ -178,13 +178,27 @@ def config_root() -> Path:
 
 
 @functools.cache
+def _shipped_tables() -> dict[Path, dict[str, Any]]:
+    """The content of every shipped file, unchecked."""
+    paths = sorted((config_root() / "protocols").glob("*/*.toml"))
+    return {path: tomllib.loads(path.read_text(encoding="utf-8")) for path in paths}
+
+
+@functools.cache
 def _shipped() -> dict[str, Path]:
     """``task/name`` of every shipped protocol and the file that holds it."""
-    found: dict[str, Path] = {}
-    for path in sorted((config_root() / "protocols").glob("*/*.toml")):
-        for name in tomllib.loads(path.read_text(encoding="utf-8")).get("names", ()):
-            found[f"{path.parent.name}/{name}"] = path
-    return found
+    return {
+        f"{path.parent.name}/{name}": path
+        for path, tables in _shipped_tables().items()
+        for name in tables.get("names", ())
+    }
+
+
+def protocol_titles() -> dict[str, str]:
+    """The title of every shipped protocol by ``task/name``, task by task, names sorted."""
+    tables = _shipped_tables()
+    names = [f"{task}/{name}" for task in TASKS for name in protocol_names(task)]
+    return {name: str(tables[_shipped()[name]]["title"]) for name in names}
 
 
 def protocol_names(task: str | None = None) -> list[str]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar
-
-import numpy as np
 
 from ..errors import ProtocolError
 from ..limits import MAX_LEVELS
@@ -104,7 +103,7 @@ def is_number(value: object) -> bool:
 
 def number(value: Any) -> str | None:
     """The value is a number, infinities included."""
-    return None if is_number(value) and not np.isnan(value) else "must be a number"
+    return None if is_number(value) and not math.isnan(value) else "must be a number"
 
 
 def positive(value: Any) -> str | None:
@@ -144,6 +143,8 @@ def read_levels(value: object) -> object:
         first, last, count = value["linspace"]
         if type(count) is not int or not 0 <= count <= MAX_LEVELS:
             return value
+        import numpy as np  # noqa: PLC0415 - the command lists protocols without it
+
         return tuple(np.linspace(first, last, count).tolist())
     return tuple(value) if isinstance(value, list) else value
 

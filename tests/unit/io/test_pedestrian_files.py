@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from torch_vocmetrics import FileFormatError, InputError, io
-from torch_vocmetrics.io.caltech import SETS, evaluated_frames, read_vbb
+from torch_vocmetrics.io.caltech import evaluated_frames, read_vbb
+from torch_vocmetrics.protocols import CALTECH_SETS
 
 GOOD = "% bbGt version=3\nperson 1 2 3 4 0 0 0 0 0 0 0\n"
 
@@ -81,9 +82,9 @@ def test_empty_folders(tmp_path: Path) -> None:
 
 
 def test_sets_and_frames() -> None:
-    assert SETS["train"] == (0, 1, 2, 3, 4, 5)
-    assert SETS["test"] == (6, 7, 8, 9, 10)
-    folds = [(SETS[f"fold{i}-train"], SETS[f"fold{i}-test"]) for i in range(6)]
+    assert CALTECH_SETS["train"] == (0, 1, 2, 3, 4, 5)
+    assert CALTECH_SETS["test"] == (6, 7, 8, 9, 10)
+    folds = [(CALTECH_SETS[f"fold{i}-train"], CALTECH_SETS[f"fold{i}-test"]) for i in range(6)]
     assert all(set(train) | set(test) == set(range(6)) for train, test in folds)
     assert [test for _, test in folds] == [(i,) for i in range(6)]
     assert list(evaluated_frames(100)) == [29, 59, 89]
