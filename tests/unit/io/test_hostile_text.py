@@ -54,6 +54,8 @@ def coco(tmp_path: Path, annotation: dict[str, Any], **lists: Any) -> Path:
         [[*SQUARE, float("inf"), 1]],
         [[*SQUARE, DIGITS, 1]],
         [[*SQUARE, -(2**40), 1]],
+        [[1e8, 0, 1e8, 1e8, 0, 1e8]],
+        {"size": [10**9, 10**9], "counts": [10**18]},
     ],
 )
 def test_segmentations(tmp_path: Path, segmentation: Any) -> None:
