@@ -146,12 +146,6 @@ class PixelCounts:
         none = torch.zeros(cells, dtype=torch.int64, device=self.count.device)
         return none.index_add(0, self.cell.long(), self.count)
 
-    def of_image(self, row: int) -> dict[int, int]:
-        """Count by cell of one image."""
-        rows = (self.image == row).nonzero().squeeze(1)
-        cells, counts = self.cell.index_select(0, rows), self.count.index_select(0, rows)
-        return dict(zip(cells.tolist(), counts.tolist(), strict=True))
-
     def without_repeats(self, columns: int) -> Self:
         """Keep the copy of each image that was met first.
 
@@ -165,14 +159,47 @@ class PixelCounts:
         copies = repeats(ids)
         if ids is None or not copies:
             return self
-        differing = 0
-        for row, original in copies:
-            copy, kept = self.of_image(row), self.of_image(original)
-            if _of_truth(copy, columns) != _of_truth(kept, columns):
-                raise unequal_truth(ids[row])
-            differing += copy != kept
+        rows = torch.tensor(copies, dtype=torch.int64, device="cpu").to(self.device)
+        unequal = self._of_truth(columns)._unequal(rows)
+        if bool(unequal.any()):
+            raise unequal_truth(ids[copies[int(unequal.long().argmax())][0]])
+        differing = int(self._unequal(rows).sum())
         warn_of_repeats(len(copies), differing, "predictions")
         return self._without({row for row, _ in copies})
+
+    def _of_truth(self, columns: int) -> Self:
+        """Pixels of each true class, which is then the cell."""
+        truth = torch.div(self.cell, columns, rounding_mode="floor")
+        starts = torch.ones_like(truth, dtype=torch.bool)
+        starts[1:] = (truth[1:] != truth[:-1]) | (self.image[1:] != self.image[:-1])
+        first = starts.nonzero().squeeze(1)
+        sums = self.count.new_zeros(first.shape[0])
+        return replace(
+            self,
+            image=self.image.index_select(0, first),
+            cell=truth.index_select(0, first),
+            count=sums.index_add(0, starts.cumsum(0) - 1, self.count),
+        )
+
+    def _unequal(self, pairs: Tensor) -> Tensor:
+        """[P] bool: pairs [P, 2] of image rows whose counts are not the same in every cell."""
+        images = torch.arange(self.num_images + 1, dtype=self.image.dtype, device=self.device)
+        starts = torch.searchsorted(self.image, images)
+        sizes = starts.diff()
+        mine, theirs = pairs.unbind(1)
+        size = sizes.index_select(0, mine)
+        unequal = size != sizes.index_select(0, theirs)
+        size = size.masked_fill(unequal, 0)
+        pair = torch.repeat_interleave(size)
+        place = torch.arange(pair.shape[0], device=pair.device)
+        place -= (size.cumsum(0) - size).index_select(0, pair)
+        first, second = (
+            starts.index_select(0, side).index_select(0, pair) + place for side in (mine, theirs)
+        )
+        for column in (self.cell, self.count):
+            differs = column.index_select(0, first) != column.index_select(0, second)
+            unequal[pair[differs]] = True
+        return unequal
 
     def _without(self, dropped: set[int]) -> Self:
         keep = torch.tensor([row not in dropped for row in range(self.num_images)], device="cpu")
@@ -188,11 +215,3 @@ class PixelCounts:
             cell=self.cell.index_select(0, rows),
             count=self.count.index_select(0, rows),
         )
-
-
-def _of_truth(counts: dict[int, int], columns: int) -> dict[int, int]:
-    """Pixels of each true class."""
-    sums: dict[int, int] = {}
-    for cell, count in counts.items():
-        sums[cell // columns] = sums.get(cell // columns, 0) + count
-    return sums
