@@ -59,7 +59,7 @@ def classify_by_metric(
     """:func:`reference.evaluate_classification` by way of the metric, in one update."""
     scores, targets = torch.as_tensor(scores, dtype=torch.float64), torch.as_tensor(targets)
     kwargs = {"num_classes": scores.shape[1]} if class_names is None else {}
-    metric = ClassificationAP(protocol, class_names=class_names, **kwargs)
+    metric = ClassificationAP(protocol, class_names=class_names, target_format="signed", **kwargs)
     return metric.update(scores, targets, image_ids=image_ids).compute()
 
 

@@ -233,12 +233,12 @@ SUBJECTS: dict[str, Subject] = {
         partial(LogAverageMissRate, "crowdhuman2018", class_name="head"),
     ),
     "classification": subject(
-        partial(ClassificationAP, "voc2012", num_classes=3),
+        partial(ClassificationAP, "voc2012", num_classes=3, target_format="signed"),
         _scores,
         partial(ClassificationAP, "voc2007", num_classes=3),
     ),
     "action": subject(
-        partial(ClassificationAP, "action/voc2012", num_classes=3),
+        partial(ClassificationAP, "action/voc2012", num_classes=3, target_format="signed"),
         partial(_scores, pairs=True),
         partial(ClassificationAP, "voc2012", num_classes=3),
     ),

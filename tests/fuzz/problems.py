@@ -99,7 +99,7 @@ def scores(seed: int) -> None:
         classification.problem(seed),
     )
     image_ids = ids if seed % 7 else None
-    metric = ClassificationAP(name, num_classes=values.shape[1])
+    metric = ClassificationAP(name, num_classes=values.shape[1], target_format="signed")
     fast = metric.update(values, targets, image_ids).compute()
     plain = reference.evaluate_classification(name, values, targets, image_ids=image_ids)
     _equal(unequal(fast, plain))

@@ -32,7 +32,7 @@ def evaluate_classification(
     file = io.read_voc_classification(
         _folder(args), args.image_set, results, actions=actions, **_limit(args)
     )
-    metric = ClassificationAP(protocol, class_names=file.class_names)
+    metric = ClassificationAP(protocol, class_names=file.class_names, target_format="signed")
     # Shards go by ids; a set as a whole by its own order, as the kit does.
     ids = None if args.save_state is None else list(file.image_ids)
     result = metric.update(file.scores.to(device), file.targets.to(device), ids).compute()

@@ -56,7 +56,7 @@ def program(folder: Path, options: argparse.Namespace) -> tuple[dict[str, float]
         *("--detections", folder / "results" / "comp1_cls_test_{class}.txt"),
     )
 
-    metric = ClassificationAP("voc2007", class_names=CLASS_NAMES)
+    metric = ClassificationAP("voc2007", class_names=CLASS_NAMES, target_format="signed")
     return files, metric.update(scores, labels, ids).compute().to_dict()
 
 

@@ -138,11 +138,12 @@ def warn_of_labels_from_1(num_rows: Sequence[int]) -> None:
         num_rows: K numbers, how often each label occurred.
     """
     first, *others = num_rows
-    if not first and others and all(others):
-        rest = "label 1" if len(others) == 1 else f"all of 1 .. {len(others)}"
+    # Of two classes one may well be absent.
+    if not first and len(others) > 1 and all(others):
         warnings.warn(
-            f"label 0 never occurred, but {rest} did: if your labels begin at 1, every class has "
-            "the name of the class before it; give label_ids=, or leave out a background class",
+            f"label 0 never occurred, but all of 1 .. {len(others)} did: if your labels begin at 1, "
+            "every class has the name of the class before it; give label_ids=, or leave out a "
+            "background class",
             VocMetricsWarning,
             stacklevel=5,
         )

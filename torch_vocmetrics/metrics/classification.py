@@ -18,10 +18,19 @@ import torch
 
 from ..errors import InputError
 from ..host_work import host_work
+from ..inputs.faults import on_host
 from ..protocols import ClassificationProtocol, load_protocol
 from ..results import ClassificationResult
 from ..summaries.challenges import classification_result
-from ..tables.scores import ScoreTable, kind_of_class_ids, read_class_ids, read_scores, wrong_target
+from ..tables.scores import (
+    TARGET_FORMATS,
+    ScoreTable,
+    kind_of_class_ids,
+    read_class_ids,
+    read_scores,
+    refuse_multi_hot,
+    wrong_target,
+)
 from .accumulated import MOST_PENDING, Accumulated, appended
 from .base import Metric
 from .classes import ClassNames, read_classes
@@ -46,10 +55,15 @@ class ClassificationAP(Metric[ClassificationResult]):
             path of a protocol file, or a :class:`ClassificationProtocol`.
         num_classes, class_names: how many classes there are, or their names: a list in class order,
             or a dict {id: name}, which is sorted by id.
+        target_format: what integer targets mean: ``"signed"`` is 1 for present, -1 for absent, 0
+            for neither; ``"multi_hot"`` is 1 for present and 0 for absent, of any type. ``"auto"``
+            is ``"signed"``, but ``compute`` refuses a class of 1 and 0 without a single -1. Bool
+            targets are present or absent whatever is given here.
 
     Raises:
         ProtocolError: if the protocol is unknown (with the near names) or faulty.
-        InputError: if the classes are missing, disagree, or occur twice.
+        InputError: if the classes are missing, disagree, or occur twice, or the target format is
+            unknown.
 
     Source: the protocol's file names the official code behind each rule.
 
@@ -59,6 +73,9 @@ class ClassificationAP(Metric[ClassificationResult]):
         >>> result = metric.update(scores, [[1, -1], [-1, 1], [1, 0]]).compute()
         >>> [round(value, 4) for value in result.average_precision.tolist()]
         [0.8333, 1.0]
+        >>> metric = ClassificationAP("voc2012", num_classes=2, target_format="multi_hot")
+        >>> round(metric.update(scores, [[1, 0], [0, 1], [1, 0]]).compute().headline, 4)
+        0.9167
     """
 
     def __init__(
@@ -67,11 +84,19 @@ class ClassificationAP(Metric[ClassificationResult]):
         *,
         num_classes: int | None = None,
         class_names: ClassNames | None = None,
+        target_format: str = "auto",
     ) -> None:
         protocol = load_protocol(protocol, ClassificationProtocol)
         self.protocol = protocol
         classes = read_classes(num_classes, class_names, None)
         self.class_names, self.label_ids = classes.names, classes.labels
+        if target_format not in TARGET_FORMATS:
+            raise InputError(
+                f"must be one of {', '.join(TARGET_FORMATS)}",
+                where="target_format",
+                got=repr(target_format),
+            )
+        self.target_format = target_format
         self._accumulated: AccumulatedScores = self._nothing()
 
     def _nothing(self) -> AccumulatedScores:
@@ -83,8 +108,9 @@ class ClassificationAP(Metric[ClassificationResult]):
 
         Args:
             scores: [B, K] of any real type; -inf for none, NaN ranks last, +inf first.
-            targets: [B, K] integers: 1 where the class is there, -1 where not, 0 where only
-                difficult objects of it are: such images are neither.
+            targets: [B, K] bool: whether the class is present; or integers as ``target_format``
+                says: 1 where the class is present, -1 where not, 0 where only difficult objects of
+                it are: such images are neither.
             image_ids: B ids (int, str, or (image, object) pairs), or none in all batches. Their
                 order breaks ties of score, so give the place in the image set to follow the kit;
                 without ids the order of arrival does. Of several copies the first counts.
@@ -97,11 +123,15 @@ class ClassificationAP(Metric[ClassificationResult]):
         """
         with self._lock:
             state = self._accumulated
-            values, truth, wrong = read_scores(scores, targets, len(self.class_names), state.device)
-            batch = ScoreTable(read_class_ids(image_ids, values.shape[0]), values, truth)
+            batch, wrong = read_scores(
+                scores, targets, len(self.class_names), state.device, self.target_format
+            )
+            batch = replace(batch, image_ids=read_class_ids(image_ids, batch.num_images))
             _check_kind_of_ids(batch, state)
-            if values.device.type == "cpu" and bool(wrong):
-                raise wrong_target(targets)
+            if on_host(wrong):
+                if bool(wrong):
+                    raise wrong_target(targets, self.target_format)
+                wrong = torch.zeros((), dtype=torch.bool, device=batch.device)
             self._accumulated = self._with_batch(state, batch, wrong)
         return self
 
@@ -127,11 +157,13 @@ class ClassificationAP(Metric[ClassificationResult]):
     def _settled(self, state: AccumulatedScores) -> AccumulatedScores:
         state = self._flushed(state)
         if state.wrong and bool(torch.stack(state.wrong).any()):
-            raise InputError("targets must be 1, -1 or 0", where="targets of an earlier update")
+            meaning = TARGET_FORMATS[self.target_format]
+            raise InputError(f"must be {meaning}", where="targets of an earlier update")
         return replace(state, wrong=())
 
     def _distinct(self) -> ScoreTable:
         table: ScoreTable = self._joined().whole[0]
+        refuse_multi_hot(table, self.class_names)
         return table.without_repeats()
 
     def _result(self, distinct: ScoreTable) -> ClassificationResult:
@@ -139,10 +171,12 @@ class ClassificationAP(Metric[ClassificationResult]):
         return classification_result(self.protocol, scores, targets, self.class_names)
 
     def _columns(self, tables: Sequence[ScoreTable]) -> dict[str, Any]:
-        return {"scores": tables[0].scores, "targets": tables[0].targets}
+        names = ("scores", "targets", "ambiguous")
+        return {name: getattr(tables[0], name) for name in names}
 
     def _read(self, ids: list[Any] | None, state: dict[str, Any]) -> list[ScoreTable]:
-        table = ScoreTable(None if ids is None else tuple(ids), state["scores"], state["targets"])
+        columns = (state["scores"], state["targets"], state["ambiguous"])
+        table = ScoreTable(None if ids is None else tuple(ids), *columns)
         table.check(len(self.class_names))
         return [table]
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError, StateError
-from ..inputs.numbers import FLOATING, INTEGERS, tensor_of
+from ..inputs.numbers import FLOATING, tensor_of
 from ..ops.ordering import descending_key
 from ..transfer import to_device
 from .columns import FLOATS, check_column, check_image_ids
@@ -29,11 +29,13 @@ class ScoreTable:
         image_ids: N ids, or None where none were given.
         scores: [N, K] float32 or float64; -inf for none, NaN allowed.
         targets: [N, K] int8: 1, -1, or 0 for neither.
+        ambiguous: whether targets may have been multi-hot, with 0 for absent.
     """
 
     image_ids: ClassIds | None
     scores: Tensor
     targets: Tensor
+    ambiguous: bool = False
 
     @property
     def num_images(self) -> int:
@@ -56,6 +58,8 @@ class ScoreTable:
         shape, int8 = (scores.shape[0], num_classes), (torch.int8,)
         targets = check_column("targets", self.targets, int8, shape, low=-1, high=1)
         check_image_ids(self.image_ids, self.num_images, pairs=True)
+        if not isinstance(self.ambiguous, bool):
+            raise ValueError("ambiguous must be true or false")
         if scores.device != targets.device:
             raise ValueError("scores and targets are on different devices")
 
@@ -77,20 +81,22 @@ class ScoreTable:
             ids or None,
             torch.cat([part.scores for part in parts]),
             torch.cat([part.targets for part in parts]),
+            any(part.ambiguous for part in parts),
         )
 
     def to(self, device: torch.device) -> Self:
         """The same table on another device."""
-        return type(self)(self.image_ids, self.scores.to(device), self.targets.to(device))
+        return replace(self, scores=self.scores.to(device), targets=self.targets.to(device))
 
     def in_order(self, index: Tensor) -> Self:
         """The images at ``index`` [n] int64, which lies on the CPU."""
         ids = self.image_ids
         there = index.to(self.scores.device)
-        return type(self)(
-            None if ids is None else tuple(ids[row] for row in index.tolist()),
-            self.scores.index_select(0, there),
-            self.targets.index_select(0, there),
+        return replace(
+            self,
+            image_ids=None if ids is None else tuple(ids[row] for row in index.tolist()),
+            scores=self.scores.index_select(0, there),
+            targets=self.targets.index_select(0, there),
         )
 
     def without_repeats(self) -> Self:
@@ -134,10 +140,21 @@ class ScoreTable:
         return self.scores.gather(0, order).cpu(), self.targets.gather(0, order).cpu()
 
 
+_SIGNED = "1 (present), -1 (absent) or 0 (neither: difficult objects only)"
+TARGET_FORMATS = {"auto": _SIGNED, "signed": _SIGNED, "multi_hot": "1 (present) or 0 (absent)"}
+"""How targets may be written, and what their values mean."""
+
+
 def read_scores(
-    scores: object, targets: object, num_classes: int, device: torch.device | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores and targets [B, K] on one device, and a 0-d bool: whether a target is wrong.
+    scores: object,
+    targets: object,
+    num_classes: int,
+    device: torch.device | None,
+    target_format: str,
+) -> tuple[ScoreTable, Tensor]:
+    """A batch without image ids on one device, and a 0-d bool: whether a target has no meaning.
+
+    Work happens on ``device``, or on that of the scores; the flag lies where the targets lay.
 
     Raises:
         InputError: for other shapes or types.
@@ -154,28 +171,65 @@ def read_scores(
             "scores and targets must have one row per image each",
             got=f"{values.shape[0]} and {truth.shape[0]}",
         )
-    numbers, whole = FLOATING.convert(values), INTEGERS.convert(truth)
+    numbers = FLOATING.convert(values)
     if numbers is None:
         raise InputError(FLOATING.expected, where="scores", got=values.dtype)
-    if whole is None:
+    if truth.is_complex() or (truth.is_floating_point() and target_format != "multi_hot"):
         raise InputError(
-            "must be integers -1, 0 or 1", where="targets", got=truth.dtype, remedy=INTEGERS.remedy
+            "must be bool, or integers -1, 0 or 1",
+            where="targets",
+            got=truth.dtype,
+            remedy='give target_format="multi_hot" if they are 0.0 and 1.0, with 0 for absent',
         )
     # Copies: a model may overwrite its outputs.
-    columns = [numbers.detach().clone(), whole.detach().clone()]
-    numbers, whole = to_device(columns, device or numbers.device)
-    return numbers, whole.to(torch.int8), (whole.abs() > 1).any()
+    truth = truth.detach()
+    absent_is_0 = truth.dtype == torch.bool or target_format == "multi_hot"
+    signs = torch.where(truth == 1, 1, -1).to(torch.int8) if absent_is_0 else None
+    signs = truth.to(torch.int8, copy=True) if signs is None else signs
+    columns = [numbers.detach().clone(), signs]
+    numbers, signs = to_device(columns, device or numbers.device)
+    ambiguous = target_format == "auto" and truth.dtype != torch.bool
+    return ScoreTable(None, numbers, signs, ambiguous), ~_meaningful(truth, target_format).all()
 
 
-def wrong_target(targets: object) -> InputError:
-    """The error for targets of which one is neither -1, 0 nor 1."""
+def _meaningful(targets: Tensor, target_format: str) -> Tensor:
+    """Which targets have a meaning, [B, K] bool."""
+    known = (targets == 1) | (targets == 0)
+    signed = targets.dtype.is_signed and target_format != "multi_hot"
+    return known | (targets == -1) if signed else known
+
+
+def wrong_target(targets: object, target_format: str) -> InputError:
+    """The error for targets of which one has no meaning."""
     truth = tensor_of(targets, lambda: "targets")
-    row, column = (truth.abs() > 1).nonzero()[0].tolist()
+    row, column = (~_meaningful(truth, target_format)).nonzero()[0].tolist()
+    got = truth[row, column].item()
     return InputError(
-        "targets must be 1 (present), -1 (absent) or 0 (neither: difficult objects only)",
+        f"targets must be {TARGET_FORMATS[target_format]}",
         where=f"targets[{row}, {column}]",
-        got=int(truth[row, column]),
+        got=got,
+        remedy='give target_format="signed" if -1 means absent' if got == -1 else "",
     )
+
+
+def refuse_multi_hot(table: ScoreTable, class_names: Sequence[str]) -> None:
+    """Raise unless it is plain that 0 was not meant for absent.
+
+    Raises:
+        InputError: if a class has images that count as positive or as neither, and no negative.
+    """
+    if not table.ambiguous:
+        return
+    present, neither, absent = ((table.targets == sign).any(dim=0) for sign in (1, 0, -1))
+    suspects = (present & neither & ~absent).nonzero().flatten().tolist()
+    if suspects:
+        raise InputError(
+            "targets are 1 and 0 without a single -1, but 0 means that an image is neither "
+            "positive nor negative",
+            where=f"class {class_names[suspects[0]]!r}",
+            remedy='give target_format="multi_hot" or bool targets if 0 means absent, '
+            'target_format="signed" if it does not',
+        )
 
 
 def read_class_ids(image_ids: object, count: int) -> ClassIds | None:
