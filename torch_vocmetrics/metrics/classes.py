@@ -141,7 +141,7 @@ def warn_of_labels_from_1(num_rows: Sequence[int]) -> None:
     # Of two classes one may well be absent.
     if not first and len(others) > 1 and all(others):
         warnings.warn(
-            f"label 0 never occurred, but all of 1 .. {len(others)} did: if your labels begin at 1, "
+            f"label 0 never occurred, but all of 1 .. {len(others)} did: if labels begin at 1, "
             "every class has the name of the class before it; give label_ids=, or leave out a "
             "background class",
             VocMetricsWarning,
