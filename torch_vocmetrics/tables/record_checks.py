@@ -64,8 +64,7 @@ def _check_columns(records: MatchRecords, rules: RecordRules) -> None:
     check_column("ground_truth_area", area, (torch.float64,), (M,), low=-torch.inf, high=torch.inf)
     counted = records.ground_truth_counted
     check_column("ground_truth_counted", counted, int64, (M, lanes.words))
-    largest = torch.finfo(torch.float64).max
-    scores = check_column("score", records.score, FLOATS, (None,), low=-largest, high=largest)
+    scores = check_column("score", records.score, FLOATS, (None,), low=-torch.inf, high=torch.inf)
     N = scores.shape[0]
     check_column("image", records.image, int32, (N,), low=0, high=I - 1)
     check_column("class_counts", records.class_counts, int64, (K,), low=0, high=N)

@@ -102,6 +102,13 @@ def midpoint() -> Matchable:
     )
 
 
+def duplicate_beside_difficult() -> Matchable:
+    """Two detections best on A, which counts, beside B, which does not: VOC's second is false."""
+    objects = torch.tensor([[0, 0, 100, 100], [0, 0, 100, 90]])
+    found = torch.tensor([[0, 0, 100, 100], [0, 0, 100, 99]])
+    return directed(objects, found, counted=[ALL, 0], exclusive=[-1, -1], over_area=[False, False])
+
+
 def directed(
     objects: torch.Tensor,
     found: torch.Tensor,
@@ -154,15 +161,18 @@ def main() -> None:
     cases: list[tuple[Any, Matchable, Rules]] = [
         ("crowd and ignored", crowd_and_ignored(), coco),
         ("midpoint", midpoint(), coco),
+        ("duplicate", duplicate_beside_difficult(), coco._replace(best_only=True, last_wins=False)),
     ]
-    for seed in range(seeds):
+    # Beyond the seeds asked for, half as many in which only the best object is tried.
+    for seed in range(seeds + seeds // 2):
+        best_only = seed % 3 == 1 or seed >= seeds
         rules = Rules(
-            inclusive=seed % 3 == 1,
+            inclusive=best_only,
             strict=seed % 4 == 2,
-            best_only=seed % 3 == 1,
-            last_wins=seed % 3 != 1,
-            two_shapes=seed % 3 == 2,
-            claims_used=seed % 6 == 5,
+            best_only=best_only,
+            last_wins=not best_only,
+            two_shapes=seed % 3 == 2 and not best_only,
+            claims_used=seed % 6 == 5 and not best_only,
         )
         cases.append((seed, random_rows(seed, inclusive=rules.inclusive), rules))
     for name, rows, rules in cases:

@@ -1,0 +1,289 @@
+"""Rules that no other quick test kept: each test here fails for a mistake that was planted."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from torch_vocmetrics import (
+    ClassificationAP,
+    DetectionAP,
+    InputError,
+    LayoutAP,
+    MeanIoU,
+    StateError,
+    VocMetricsWarning,
+    io,
+    load_protocol,
+)
+from torch_vocmetrics.io.bb_gt import read_bb_gt_objects
+from torch_vocmetrics.io.voc_annotations import VocAnnotation, VocObject
+from torch_vocmetrics.io.voc_coco import coco_from_voc
+from torch_vocmetrics.ops import ordering
+from torch_vocmetrics.ops.confusion import LabelTable, count_pairs
+from torch_vocmetrics.states import files
+
+BOX = [10.0, 10.0, 40.0, 40.0]
+FAR = [110.0, 10.0, 140.0, 40.0]
+
+
+def prediction(boxes: Any = (BOX,), scores: Any = (0.9,), **more: Any) -> dict[str, Any]:
+    rows = {
+        "boxes": torch.tensor([list(box) for box in boxes], dtype=torch.float64).reshape(-1, 4),
+        "scores": torch.tensor(list(scores), dtype=torch.float64),
+        "labels": torch.zeros(len(scores), dtype=torch.int64),
+    }
+    return rows | more
+
+
+def target(boxes: Any = (BOX,), **more: Any) -> dict[str, Any]:
+    rows = {
+        "boxes": torch.tensor([list(box) for box in boxes], dtype=torch.float64).reshape(-1, 4),
+        "labels": torch.zeros(len(boxes), dtype=torch.int64),
+    }
+    return rows | more
+
+
+# Orders ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_ties_stay_where_keys_do_not_fit_one_word(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sort that devices use: by group, falling score, then as the rows came."""
+    monkeypatch.setattr(ordering, "_by_packed_keys", lambda *_: None)
+    group = torch.tensor([1, 0, 1, 0, 1, 0])
+    scores = torch.tensor([0.5, 0.25, 0.5, 0.25, 0.75, math.inf], dtype=dtype)
+    assert ordering.rank_order(group, scores, (), 2).tolist() == [5, 1, 3, 4, 0, 2]
+
+
+# Label maps -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("label", [127, 128, 255])
+def test_labels_around_half_a_byte(label: int) -> None:
+    """A prediction of 128 needs the bins of whole bytes."""
+    rows = LabelTable.of({0: 0, 1: 1}, 2)
+    columns = LabelTable.of({0: 0, label: 1}, 2)
+    truth = torch.tensor([[[0, 1, 1]]], dtype=torch.uint8)
+    predicted = torch.tensor([[[label, label, 0]]], dtype=torch.uint8)
+    counts = count_pairs(truth, predicted, rows, columns)
+    assert counts[0, :2, :2].tolist() == [[0, 1], [1, 1]]
+
+
+# Repeated images ------------------------------------------------------------------------------
+
+
+def warning_of(metric: Any) -> tuple[str, Any]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = metric.compute()
+    (text,) = [str(w.message) for w in caught if issubclass(w.category, VocMetricsWarning)]
+    return text, result
+
+
+def test_how_many_copies_differ_is_said() -> None:
+    """Three copies beside their first image, of which two have another prediction."""
+    detection = DetectionAP("voc2007", num_classes=1)
+    for image, score in (("a", 0.9), ("a", 0.8), ("a", 0.9), ("b", 0.5), ("b", 0.4)):
+        detection.update([prediction(scores=[score])], [target(image_id=image)])
+    assert "3 repeated images were dropped" in warning_of(detection)[0]
+    assert "of 2 of them differed" in warning_of(detection)[0]
+    classes = ClassificationAP("voc2007", num_classes=2)
+    for image, score in (("a", 0.9), ("a", 0.8), ("a", 0.9), ("b", 0.5), ("b", 0.4)):
+        table = torch.tensor([[score, math.nan]]), torch.tensor([[1, -1]])
+        classes.update(*table, image_ids=[image])
+    assert "of 2 of them differed" in warning_of(classes)[0]
+    maps = MeanIoU("voc2012", num_classes=3)
+    truth = torch.tensor([[[0, 1]]])
+    for image, label in (("a", 1), ("a", 2), ("a", 1), ("b", 1), ("b", 0)):
+        maps.update(torch.tensor([[[0, label]]]), truth, image_ids=[image])
+    assert "of 2 of them differed" in warning_of(maps)[0]
+
+
+def test_the_first_copy_over_all_states_is_kept(tmp_path: Path) -> None:
+    """By place in the file, then by file: image "x" is first in the second file."""
+    first, second = (DetectionAP("voc2012", num_classes=1) for _ in range(2))
+    first.update([prediction([FAR]), prediction([FAR])], [target(image_id=i) for i in ("a", "x")])
+    second.update([prediction()], [target(image_id="x")])
+    paths = [tmp_path / "first.npz", tmp_path / "second.npz"]
+    for metric, path in zip((first, second), paths, strict=True):
+        metric.save_state(path)
+    _, result = warning_of(DetectionAP.from_states(*paths))
+    assert result.true_positives.tolist() == [[1]]
+
+
+# Inputs ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocols", [["voc2007", "coco2017"], ["coco2017", "voc2007"]])
+def test_inverted_boxes_beside_a_protocol_that_refuses_them(protocols: list[str]) -> None:
+    inverted = [40.0, 40.0, 10.0, 10.0]
+    with pytest.raises(InputError, match="inverted"):
+        DetectionAP(protocols, num_classes=1).update([prediction([inverted])], [target()])
+    DetectionAP("voc2007", num_classes=1).update([prediction([inverted])], [target()])
+
+
+def test_counts_of_parts_are_not_negative() -> None:
+    """[3, -1] adds up to the two parts that there are."""
+    rows = {
+        "part_boxes": [[1, 1, 9, 9], [1, 1, 9, 9]],
+        "part_labels": [0, 1],
+        "part_counts": [3, -1],
+        "object_index": [1, 2],
+    }
+    fine = rows | {"part_counts": [1, 1]}
+    for layout, person in ((rows, fine), (fine, rows)):
+        with pytest.raises(InputError, match="part_counts"):
+            LayoutAP("voc2012").update([layout | {"scores": [0.5, 0.5]}], [person])
+
+
+# Files ----------------------------------------------------------------------------------------
+
+
+def test_crowdhuman_ties_fall_by_the_order_of_the_annotations(tmp_path: Path) -> None:
+    """``for ID in self.images`` walks the images as the annotations list them: "b" before "a"."""
+    box = {
+        "tag": "person",
+        "fbox": [10, 10, 20, 40],
+        "vbox": [10, 10, 20, 40],
+        "hbox": [1, 1, 2, 2],
+    }
+    size = {"height": 100, "width": 100}
+    truth, found = tmp_path / "gt.odgt", tmp_path / "dt.odgt"
+    truth.write_text("".join(json.dumps({"ID": i, "gtboxes": [box]}) + "\n" for i in "ba"))
+    lines = [
+        {"ID": "a", "dtboxes": [{"box": [10, 10, 20, 40], "score": 0.5}]} | size,
+        {"ID": "b", "dtboxes": [{"box": [60, 10, 20, 40], "score": 0.5}]} | size,
+    ]
+    found.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    there = io.read_crowdhuman_ground_truths(truth, io.read_crowdhuman_sizes(found))
+    read = io.read_crowdhuman_detections(found, there)
+    order = {
+        str(image): int(rows["order"][0])
+        for image, rows in zip(there.image_ids, read.predictions, strict=True)
+    }
+    assert order["b"] < order["a"]
+
+
+def test_only_persons_of_pedestrian_json_exist(tmp_path: Path) -> None:
+    """Category 1 is the person; rows of others are neither objects nor detections."""
+    truth, found = tmp_path / "gt.json", tmp_path / "dt.json"
+    objects = [
+        {"image_id": 1, "category_id": c, "bbox": [10 * c, 10, 20, 60], "height": 60, "id": c}
+        for c in (1, 2, 3)
+    ]
+    truth.write_text(json.dumps({"images": [{"id": 1}], "annotations": objects}))
+    rows = [
+        {"image_id": 1, "category_id": c, "bbox": [10 * c, 10, 20, 60], "score": 0.5}
+        for c in (2, 1, 3)
+    ]
+    found.write_text(json.dumps(rows))
+    there = io.read_pedestrian_json(truth)
+    assert there.targets[0]["boxes"].tolist() == [[10, 10, 20, 60]]
+    read = io.read_pedestrian_detections(found, there)
+    assert read.predictions[0]["boxes"].tolist() == [[10, 10, 20, 60]]
+
+
+def test_an_angle_of_exactly_half_a_turn(tmp_path: Path) -> None:
+    """bbLoad: ``if(v>180), v=v-360; end``: 180 stays, 181 becomes -179."""
+    path = tmp_path / "one.txt"
+    row = "person 10 10 20 40 0 0 0 0 0 0 {}\n"
+    path.write_text("% bbGt version=3\n" + "".join(row.format(angle) for angle in (180, 181, -180)))
+    read = read_bb_gt_objects(path, io.Conditions(angle_range=(180.0, 180.0)))
+    assert read.ignored.tolist() == [False, True, False]
+    read = read_bb_gt_objects(path, io.Conditions(angle_range=(-179.0, 0.0)))
+    assert read.ignored.tolist() == [True, False, True]
+
+
+def test_difficult_objects_stay_ignored_in_coco() -> None:
+    one = VocObject(name="cat", box=(1.0, 1.0, 9.0, 9.0), difficult=True)
+    other = dataclasses.replace(one, difficult=False)
+    written = coco_from_voc(
+        [("a", VocAnnotation(image_size=(9, 9), objects=(one, other)))], ["cat"]
+    )
+    assert [row["ignore"] for row in written["annotations"]] == [1, 0]
+    assert [row["difficult"] for row in written["annotations"]] == [1, 0]
+
+
+# States ---------------------------------------------------------------------------------------
+
+
+def test_states_of_other_ids_or_order_do_not_merge() -> None:
+    def metric(**more: Any) -> DetectionAP[Any]:
+        order = more.pop("order", None)
+        given = {} if order is None else {"order": torch.tensor(order)}
+        made = DetectionAP("voc2007", num_classes=1)
+        return made.update([prediction(**given)], [target(**more)])
+
+    with pytest.raises(StateError, match="int in one place and str in another"):
+        metric(image_id=1).merge(metric(image_id="a"))
+    with pytest.raises(StateError, match="have an image_id and others have none"):
+        metric(image_id=1).merge(metric())
+    with pytest.raises(StateError, match="have an order and others have none"):
+        metric(image_id=1, order=[0]).merge(metric(image_id=2))
+
+
+def test_infinite_scores_survive_a_state(tmp_path: Path) -> None:
+    metric = DetectionAP("voc2007", num_classes=1)
+    metric.update([prediction([BOX, FAR], [math.inf, -math.inf])], [target()])
+    metric.save_state(tmp_path / "state.npz")
+    read = DetectionAP("voc2007", num_classes=1).load_state(tmp_path / "state.npz")
+    assert read.compute().curves[0][0].scores.tolist() == [math.inf, -math.inf]
+    assert DetectionAP.from_states(tmp_path / "state.npz").compute().headline > 0.99
+
+
+def test_claims_rise_in_a_state() -> None:
+    metric = DetectionAP("voc2007", num_classes=1)
+    state = metric.update([prediction([BOX, FAR], [0.9, 0.8])], [target([BOX, FAR])]).state_dict()
+    broken = copy.deepcopy(state)
+    for rows in (value for value in broken.values() if isinstance(value, list)):
+        for one in rows:
+            if isinstance(one, dict) and "claimant" in one:
+                one["claimant"] = one["claimant"].flip(0)
+                one["true_positive"] = one["true_positive"].flip(0)
+    assert repr(broken) != repr(state)
+    with pytest.raises(StateError):
+        DetectionAP("voc2007", num_classes=1).load_state_dict(broken)
+    DetectionAP("voc2007", num_classes=1).load_state_dict(state)
+
+
+def test_states_of_equal_names_and_other_rules_are_refused() -> None:
+    """The fingerprint is compared, not the name."""
+    rules = load_protocol("detection/voc2007")
+    other = dataclasses.replace(rules, iou_thresholds=(0.6,))
+    state = DetectionAP(rules, num_classes=1).update([prediction()], [target()]).state_dict()
+    with pytest.raises(StateError, match="different protocols"):
+        DetectionAP(other, num_classes=1).load_state_dict(state)
+    with pytest.raises(StateError, match="different protocols"):
+        DetectionAP(other, num_classes=1).merge(DetectionAP(rules, num_classes=1))
+
+
+def test_a_forged_fingerprint_is_found() -> None:
+    """The rules in the file must be those whose fingerprint the state has."""
+    rules = load_protocol("detection/voc2007")
+    saved = [{"task": rules.task, "name": rules.name, "rules": files._as_json(rules.rules)}]
+    assert files.protocols_of({"fingerprints": [rules.fingerprint]}, saved, "x")
+    with pytest.raises(StateError, match="another fingerprint"):
+        files.protocols_of({"fingerprints": ["0" * 64]}, saved, "x")
+
+
+def test_the_digest_covers_type_and_shape() -> None:
+    """Equal bytes under another type or shape are another file."""
+    array = np.arange(6, dtype=np.int64)
+    digests = {
+        files._digest({}, {"a": one})
+        for one in (array, array.view(np.float64), array.reshape(2, 3), array.reshape(3, 2))
+    }
+    assert len(digests) == 4
+    assert files._digest({}, {"a": array}) != files._digest({}, {"b": array})
