@@ -56,6 +56,11 @@ def _shipped() -> dict[str, Path]:
     }
 
 
+def dataset_names() -> list[str]:
+    """Names of the shipped data sets, sorted."""
+    return sorted(_shipped())
+
+
 def load_dataset(name: str) -> Dataset:
     """Class names and label ids of ``"voc2012"``, ``"coco2017"`` or another shipped data set.
 
@@ -72,7 +77,7 @@ def load_dataset(name: str) -> Dataset:
     """
     path = _shipped().get(name) if isinstance(name, str) else None
     if path is None:
-        known = ", ".join(sorted(_shipped()))
+        known = ", ".join(dataset_names())
         raise ProtocolError(f"unknown data set {name!r}", remedy=f"known: {known}")
     content = tomllib.loads(path.read_text(encoding="utf-8"))
     return Dataset(

@@ -13,9 +13,10 @@ from .rules import (
     limits,
     number,
     one_of,
+    plain,
     positive,
     read_levels,
-    read_tuple,
+    read_limits,
     rule,
 )
 
@@ -34,12 +35,12 @@ class AreaRange(NamedTuple):
 def flags(values: object) -> str | None:
     """The value is a tuple of known flags."""
     known = isinstance(values, tuple) and all(value in FLAGS for value in values)
-    return None if known else f"must hold flags among {', '.join(FLAGS)}"
+    return None if known else f"must be a list of flags among {', '.join(FLAGS)}"
 
 
 def areas(ranges: object) -> str | None:
     """The value is a tuple of area ranges."""
-    expected = "must be [name, lower, upper] triples with distinct names and lower <= upper"
+    expected = "must be a list of [name, lower, upper] triples, distinct names, lower <= upper"
     if not isinstance(ranges, tuple) or not ranges:
         return expected
     for entry in ranges:
@@ -52,13 +53,13 @@ def areas(ranges: object) -> str | None:
 
 def read_areas(value: object) -> object:
     """Triples or tables as area ranges; anything else as it is, for the check to refuse."""
-    if not isinstance(value, list):
+    if not isinstance(value, tuple):
         return value
     keys = AreaRange._fields
-    rows = [[e.get(k) for k in keys] if isinstance(e, Mapping) else e for e in value]
-    if not all(isinstance(entry, list) and len(entry) == len(keys) for entry in rows):
+    rows = [tuple(map(e.get, keys)) if isinstance(e, Mapping) else e for e in value]
+    if not all(isinstance(entry, tuple) and len(entry) == len(keys) for entry in rows):
         return value
-    return tuple(AreaRange(*entry) for entry in rows)
+    return tuple(AreaRange(*map(plain, entry)) for entry in rows)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +77,9 @@ class DetectionProtocol(Protocol):
 
     coordinates: str = rule("boxes", one_of("inclusive_pixels", "continuous"))
     inverted_boxes: str = rule("boxes", one_of("accept", "error"))
-    ignored_flags: tuple[str, ...] = rule("objects", flags, read_tuple)
-    reusable_flags: tuple[str, ...] = rule("objects", flags, read_tuple)
-    overlap_of_detection_area_flags: tuple[str, ...] = rule("objects", flags, read_tuple)
+    ignored_flags: tuple[str, ...] = rule("objects", flags)
+    reusable_flags: tuple[str, ...] = rule("objects", flags)
+    overlap_of_detection_area_flags: tuple[str, ...] = rule("objects", flags)
     area_ranges: tuple[AreaRange, ...] = rule("objects", areas, read_areas)
     detection_area: str = rule("objects", one_of("box", "mask"))
     iou_thresholds: tuple[float, ...] = rule(
@@ -89,17 +90,11 @@ class DetectionProtocol(Protocol):
     comparison: str = rule("matching", one_of(">=", ">"))
     candidates: str = rule("matching", one_of("best", "all"))
     equal_overlaps: str = rule("matching", one_of("first", "last"))
-    max_detections: tuple[int, ...] = rule("matching", limits, read_tuple)
+    max_detections: tuple[int, ...] = rule("matching", limits, read_limits)
     interpolation: str = rule("average", one_of("eleven_point", "all_points", "recall_grid"))
     recall_levels: tuple[float, ...] = rule("average", ascending(0.0, 1.1, least=0), read_levels)
     precision_epsilon: float = rule("average", number)
     mean_over: str = rule("average", one_of("classes_with_positives", "defined_values"))
-
-    def __post_init__(self) -> None:
-        # pycocotools sorts the limits too: the largest one is the limit of matching.
-        if limits(self.max_detections) is None:
-            object.__setattr__(self, "max_detections", tuple(sorted(self.max_detections)))
-        super().__post_init__()
 
     def _mistakes(self) -> Iterator[str]:
         yield from super()._mistakes()

@@ -16,7 +16,7 @@ from .classification import ActionProtocol, ClassificationProtocol
 from .detection import DetectionProtocol
 from .layout import LayoutProtocol
 from .miss_rate import MissRateProtocol
-from .rules import SCHEMA, Protocol, complaint_of, rules_of, shortened
+from .rules import SCHEMA, Protocol, complaint_of, read_value, rules_of, shortened
 from .segmentation import SegmentationProtocol
 
 TASKS: dict[str, type[Protocol]] = {
@@ -124,20 +124,13 @@ def _read_tables(
             if rule.name not in entries:
                 mistakes.append(f"[{table}] lacks {rule.name}")
                 continue
-            value = _read_value(rule, entries[rule.name])
+            value = read_value(rule, entries[rule.name])
             complaint = complaint_of(rule, value)
             if complaint:
                 mistakes.append(f"{rule.name} {complaint}, got {shortened(entries[rule.name])}")
             rules[rule.name] = value
             sources[rule.name] = str(by_key.get(rule.name, source))
     return rules, sources
-
-
-def _read_value(rule: dataclasses.Field[Any], value: object) -> object:
-    try:
-        return rule.metadata["read"](value)
-    except (TypeError, ValueError, KeyError, OverflowError):
-        return value  # left as written: the rule's check says what it must be
 
 
 def protocol_of_rules(task: str, name: str, rules: Mapping[str, Any]) -> Protocol:
@@ -162,7 +155,7 @@ def protocol_of_rules(task: str, name: str, rules: Mapping[str, Any]) -> Protoco
             where=f"protocol {name}",
             got=", ".join(sorted(wanted ^ set(rules))),
         )
-    return kind(name=name, **{rule.name: _read_value(rule, rules[rule.name]) for rule in fields})
+    return kind(name=name, **{rule.name: read_value(rule, rules[rule.name]) for rule in fields})
 
 
 def _near(name: str, known: Mapping[str, Any] | list[str]) -> str:

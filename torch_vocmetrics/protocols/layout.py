@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .rules import Protocol, ascending, is_number, one_of, read_levels, read_tuple, rule
+from .rules import Protocol, ascending, is_number, one_of, read_levels, rule
 
 
 def part_names(values: object) -> str | None:
     """The value is a tuple of distinct names."""
-    expected = "must be distinct names, at least one"
+    expected = "must be a list of distinct names, at least one"
     if not isinstance(values, tuple) or not all(isinstance(v, str) and v for v in values):
         return expected
     return None if values and len(set(values)) == len(values) else expected
@@ -40,7 +40,7 @@ class LayoutProtocol(Protocol):
     walk: str = rule("layouts", one_of("by_confidence", "file_order"))
     attempts: str = rule("layouts", one_of("first_uses_up", "until_correct", "first_only"))
     unit: str = rule("parts", one_of("layout", "part"))
-    parts: tuple[str, ...] = rule("parts", part_names, read_tuple)
+    parts: tuple[str, ...] = rule("parts", part_names)
     part_iou_threshold: float = rule("parts", threshold)
     single_part: str = rule("parts", one_of("never_correct", "as_any"))
     both_without_parts: str = rule("parts", one_of("error", "incorrect"))

@@ -12,10 +12,12 @@ from .rules import (
     ascending,
     is_number,
     limits,
+    none_as,
     number,
     one_of,
+    plain,
     read_levels,
-    read_tuple,
+    read_limits,
     rule,
 )
 
@@ -106,18 +108,16 @@ def subsets(entries: object) -> str | None:
 
 def read_subsets(value: object) -> object:
     """Tables of all the keys as subsets; anything else as it is, for the check to refuse."""
-    if not isinstance(value, list):
-        return value
-    return tuple(_read_subset(entry) for entry in value)
+    return tuple(map(_read_subset, value)) if isinstance(value, tuple) else value
 
 
 def _read_subset(entry: object) -> object:
-    if not isinstance(entry, Mapping) or set(entry) != set(Subset._fields):
+    fields = entry._asdict() if isinstance(entry, Subset) else entry
+    if not isinstance(fields, Mapping) or set(fields) != set(Subset._fields):
         return entry
-    lists = {key: read_tuple(entry[key]) for key in ("height", "visibility", "occlusion")}
-    spans = entry["images"]
-    images = tuple(map(read_tuple, spans)) if isinstance(spans, list) else spans
-    return Subset(**{**entry, **lists, "images": images})
+    values = {key: plain(value) for key, value in fields.items()}
+    values |= {key: () for key in ("occlusion", "images") if values[key] is None}
+    return Subset(**values)  # type: ignore[arg-type]
 
 
 def references(entries: object) -> str | None:
@@ -136,11 +136,12 @@ def references(entries: object) -> str | None:
 
 def read_references(value: object) -> object:
     """Tables as references; anything else as it is, for the check to refuse."""
-    if not isinstance(value, list) or not all(
-        isinstance(entry, Mapping) and set(entry) == {"name", "fppi"} for entry in value
-    ):
+    if not isinstance(value, tuple):
         return value
-    return tuple(FppiReferences(entry["name"], read_levels(entry["fppi"])) for entry in value)  # type: ignore[arg-type]
+    tables = [one._asdict() if isinstance(one, FppiReferences) else one for one in value]
+    if not all(isinstance(one, Mapping) and set(one) == {"name", "fppi"} for one in tables):
+        return value
+    return tuple(FppiReferences(one["name"], read_levels(plain(one["fppi"]))) for one in tables)  # type: ignore[arg-type]
 
 
 def bounds(value: object) -> str | None:
@@ -161,7 +162,7 @@ def positive_or_none(value: object) -> str | None:
 def standardised(values: object) -> str | None:
     """The value is a tuple of what may be standardised."""
     known = isinstance(values, tuple) and all(value in STANDARDISED for value in values)
-    return None if known else f"must hold some of {', '.join(STANDARDISED)}"
+    return None if known else f"must be a list of some of {', '.join(STANDARDISED)}"
 
 
 def score_limits(values: object) -> str | None:
@@ -195,20 +196,20 @@ class MissRateProtocol(Protocol):
 
     inverted_boxes: str = rule("boxes", one_of("accept", "error"))
     clipping: str = rule("boxes", one_of("none", "image"))
-    standard_aspect_ratio: float = rule("boxes", positive_or_none)
-    standardised: tuple[str, ...] = rule("boxes", standardised, read_tuple)
-    overlap_epsilon: float = rule("boxes", positive_or_none)
+    standard_aspect_ratio: float = rule("boxes", positive_or_none, none_as(0.0))
+    standardised: tuple[str, ...] = rule("boxes", standardised)
+    overlap_epsilon: float = rule("boxes", positive_or_none, none_as(0.0))
     height_interval: str = rule("objects", one_of("half_open", "closed"))
     unoccluded_visibility: float = rule("objects", number)
     zero_visible_box: str = rule("objects", one_of("unoccluded", "area_ratio"))
-    bounds: tuple[float, ...] = rule("objects", bounds, read_tuple)
+    bounds: tuple[float, ...] = rule("objects", bounds, none_as(()))
     undetected_images: str = rule("objects", one_of("count", "drop_objects"))
     subsets: tuple[Subset, ...] = rule("subsets", subsets, read_subsets)
-    num_images: int = rule("subsets", whole)
+    num_images: int = rule("subsets", whole, none_as(0))
     detection_filter: str = rule("detections", one_of("before_matching", "after_matching", "none"))
     least_height: str = rule("detections", one_of("quotient", "product"))
     ranked_boxes: str = rule("detections", one_of("own", "permuted_twice"))
-    max_detections: tuple[int, ...] = rule("detections", limits, read_tuple)
+    max_detections: tuple[int, ...] = rule("detections", limits, read_limits)
     comparison: str = rule("matching", one_of(">=", ">"))
     equal_overlaps: str = rule("matching", one_of("first", "last"))
     used_objects: str = rule("matching", one_of("next_best", "ignore_detection"))
@@ -217,14 +218,14 @@ class MissRateProtocol(Protocol):
         "average",
         one_of("last_from_zero", "last_or_final", "last_or_undefined", "first_or_final"),
     )
-    miss_rate_floor: float = rule("average", positive_or_none)
-    positives_floor: float = rule("average", positive_or_none)
+    miss_rate_floor: float = rule("average", positive_or_none, none_as(0.0))
+    positives_floor: float = rule("average", positive_or_none, none_as(0.0))
     without_positives: str = rule("average", one_of("as_computed", "undefined"))
     sums: str = rule("average", one_of("in_sequence", "numpy"))
     recall_levels: tuple[float, ...] = rule("average", ascending(0.0, 1.0, least=0), read_levels)
     average_precision: str = rule("average", one_of("none", "trapezoid"))
     jaccard_scores: tuple[float, ...] = rule("average", score_limits, read_levels)
-    jaccard_epsilon: float = rule("average", positive_or_none)
+    jaccard_epsilon: float = rule("average", positive_or_none, none_as(0.0))
 
     def _mistakes(self) -> Iterator[str]:
         yield from super()._mistakes()

@@ -20,7 +20,10 @@ Check = Callable[[Any], str | None]
 
 
 def rule(table: str, check: Check, read: Callable[[Any], Any] = lambda value: value) -> Any:
-    """A dataclass field that is the key of a TOML table: how to read it, what must hold of it."""
+    """A dataclass field that is the key of a TOML table: how to read it, what must hold of it.
+
+    ``read`` is given what :func:`plain` makes of a value.
+    """
     return field(metadata={"table": table, "check": check, "read": read})
 
 
@@ -40,6 +43,28 @@ def complaint_of(entry: dataclasses.Field[Any], value: object) -> str | None:
     except (TypeError, ValueError, OverflowError):
         return "has a value of another kind"
     return complaint
+
+
+def read_value(entry: dataclasses.Field[Any], value: object) -> object:
+    """The value of a rule as the rule has it; as written where it cannot be read."""
+    try:
+        return entry.metadata["read"](plain(value))
+    except (TypeError, ValueError, KeyError, OverflowError):
+        return value  # the rule's check says what it must be
+
+
+def plain(value: object) -> object:
+    """Lists, ranges, arrays and tensors as tuples, NumPy's scalars as Python's, and so within.
+
+    What has the precision of float32 or less stays as it is, for the check to refuse: 0.6 is
+    another number there.
+    """
+    if type(value) in (list, tuple, range):
+        return tuple(map(plain, value))  # type: ignore[call-overload]
+    kind = str(getattr(value, "dtype", ""))
+    if hasattr(value, "tolist") and any(word in kind for word in ("float64", "int", "bool")):
+        return plain(value.tolist())
+    return value
 
 
 def shortened(value: object) -> str:
@@ -64,6 +89,9 @@ class Protocol:
     name: str
 
     def __post_init__(self) -> None:
+        # Lists, arrays and None are taken from users as they are from files.
+        for entry in rules_of(type(self)):
+            object.__setattr__(self, entry.name, read_value(entry, getattr(self, entry.name)))
         # How rules go together is asked only if each holds by itself.
         mistakes = list(Protocol._mistakes(self)) or list(self._mistakes())
         if mistakes:
@@ -115,7 +143,7 @@ def ascending(lower: float, upper: float, *, least: int) -> Check:
     """The value is a tuple of at least ``least`` rising numbers in [lower, upper]."""
 
     def check(values: object) -> str | None:
-        expected = f"must be ascending numbers in [{lower}, {upper}], at least {least}"
+        expected = f"must be ascending numbers in [{lower}, {upper}], at least {least}, in a list"
         if not isinstance(values, tuple) or not all(is_number(value) for value in values):
             return expected
         inside = all(lower <= value <= upper for value in values)
@@ -127,7 +155,7 @@ def ascending(lower: float, upper: float, *, least: int) -> Check:
 
 def limits(values: object) -> str | None:
     """The value is a tuple of limits of a count."""
-    expected = "must be distinct positive integers below 2**31 (none: no limit)"
+    expected = "must be distinct positive integers below 2**31 in a list, None for no limit"
     if not isinstance(values, tuple) or any(type(value) is not int for value in values):
         return expected
     inside = all(0 < value < 2**31 for value in values)
@@ -146,9 +174,16 @@ def read_levels(value: object) -> object:
         import numpy as np  # noqa: PLC0415 - the command lists protocols without it
 
         return tuple(np.linspace(first, last, count).tolist())
-    return tuple(value) if isinstance(value, list) else value
+    return value
 
 
-def read_tuple(value: object) -> object:
-    """A list as a tuple; anything else as it is, for the check to refuse."""
-    return tuple(value) if isinstance(value, list) else value
+def read_limits(value: object) -> object:
+    """Limits from the least to the largest, as pycocotools sorts them; None is no limit."""
+    if value is None:
+        return ()
+    return tuple(sorted(value)) if limits(value) is None else value  # type: ignore[call-overload]
+
+
+def none_as(default: object) -> Callable[[object], object]:
+    """None as the value that switches a rule off."""
+    return lambda value: default if value is None else value

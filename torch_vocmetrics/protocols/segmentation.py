@@ -6,21 +6,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .rules import Protocol, one_of, read_tuple, rule
+from .rules import Protocol, none_as, one_of, rule
 
 
 def labels(values: object) -> str | None:
     """The value is a tuple of distinct labels that are no bools."""
-    expected = "must be distinct integers"
+    expected = "must be a list of distinct integers"
     if not isinstance(values, tuple) or len(set(values)) < len(values):
         return expected
     whole = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
     return None if whole else expected
 
 
-def a_name(value: object) -> str | None:
-    """The value is a word."""
-    return None if isinstance(value, str) and value.strip() else "must be a name"
+def a_dataset(value: object) -> str | None:
+    """The value is the name of a shipped data set."""
+    from .datasets import dataset_names  # noqa: PLC0415 - which needs the folder of protocol files
+
+    names = dataset_names()
+    return None if value in names else f"must be one of {', '.join(names)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +45,8 @@ class SegmentationProtocol(Protocol):
 
     task: ClassVar[str] = "segmentation"
 
-    dataset: str = rule("labels", a_name)
-    void_labels: tuple[int, ...] = rule("labels", labels, read_tuple)
+    dataset: str = rule("labels", a_dataset)
+    void_labels: tuple[int, ...] = rule("labels", labels, none_as(()))
     void_predictions: str = rule("labels", one_of("error", "miss"))
     class_measure: str = rule("measure", one_of("intersection_over_union", "pixel_recall"))
     undefined_class: str = rule("measure", one_of("nan", "zero"))
