@@ -17,10 +17,11 @@ class BitMasks:
     Attributes:
         size: height and width.
         words: [N, H, ceil(W / 64)] int64, see :mod:`ops.masks`.
+        has_nan: [N] bool, whether the probabilities behind a mask have a NaN; None if none has.
     """
 
-    def __init__(self, size: tuple[int, int], words: Tensor) -> None:
-        self.size, self.words = size, words
+    def __init__(self, size: tuple[int, int], words: Tensor, has_nan: Tensor | None = None) -> None:
+        self.size, self.words, self.has_nan = size, words, has_nan
 
     def __len__(self) -> int:
         return int(self.words.shape[0])

@@ -40,3 +40,14 @@ def from_host(values: Sequence[Any], dtype: torch.dtype, device: torch.device) -
     if device.type == "cpu" and dtype in NUMPY_TYPES:  # NumPy reads lists four times as fast
         return torch.from_numpy(np.array(values, dtype=NUMPY_TYPES[dtype]))
     return to_device([torch.tensor(values, dtype=dtype, device="cpu")], device)[0]
+
+
+def on_one_device(parts: list[Tensor]) -> list[Tensor]:
+    """The parts on the one device among them that is not the CPU."""
+    devices = {part.device for part in parts}
+    if len(devices) == 1:
+        return parts
+    target = next(device for device in devices if device.type != "cpu")
+    hosted = [i for i, part in enumerate(parts) if part.device.type == "cpu"]
+    moved = dict(zip(hosted, to_device([parts[i] for i in hosted], target), strict=True))
+    return [moved.get(i, part).to(target, non_blocking=True) for i, part in enumerate(parts)]

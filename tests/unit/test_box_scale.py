@@ -128,5 +128,5 @@ def test_the_check_does_not_wait_for_a_device() -> None:
         for _ in range(4):
             scale = scale.after(torch.zeros(9, 4, device="cuda"), [(480, 640)])
         assert len(scale.unread) == 3  # enough were seen
-        sizes = [torch.zeros(2, device="cuda"), (torch.zeros((), device="cuda"), 3)]
+        sizes = torch.zeros((2, 2), device="cuda")
         assert not BoxScale("targets").after(torch.zeros(9, 4, device="cuda"), sizes).large_images

@@ -12,7 +12,7 @@ import torch
 from fake_cuda import WaitError, fake_cuda
 
 from torch_vocmetrics import DetectionAP, InputError, VocMetricsWarning
-from torch_vocmetrics.inputs.faults import Suspect, suspect
+from torch_vocmetrics.inputs.faults import Suspect
 from torch_vocmetrics.metrics import recorded
 from torch_vocmetrics.tables.records import MatchRecords
 
@@ -263,12 +263,7 @@ def test_values_on_a_device_are_told_by_compute_until_reset(
 
 
 def suspects(batch: Any, images_before: int) -> list[Suspect]:
-    sides = ((batch.detections, "prediction"), (batch.ground_truths, "target"))
-    return [
-        suspect(fault, rows, kind, batch.image_ids, images_before, batch.num_labels)
-        for fault, (rows, kind) in zip(batch.faults, sides, strict=True)
-        if fault is not None
-    ]
+    return [one._replace(images_before=images_before) for one in batch.suspects]
 
 
 def test_a_flush_waits_for_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,7 +319,7 @@ def test_half_boxes_beyond_whole_pixels_warn(dtype: torch.dtype, limit: int) -> 
         ({"counts": None}, "packed tensors, which need 'counts'; wrap a single image in a list"),
         ({"counts": [4] * 5}, "must add up to the boxes, got 20 rows in counts beside 24 boxes"),
         ({"counts": [28, -4]}, "must add up"),
-        ({"counts": [1.5]}, "must be integers"),
+        ({"counts": [1.5]}, "must be a list of integers"),
         ({"scores": torch.zeros(23)}, r"one entry per box, got shape \(23,\) beside boxes \(24,\)"),
         (
             {"boxes": torch.zeros(24, 5)},

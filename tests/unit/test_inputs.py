@@ -364,7 +364,7 @@ def test_tensors_on_several_devices_join_off_the_host() -> None:
 
 def test_flags_of_every_type_add_up() -> None:
     metric = DetectionAP("coco2017", num_classes=1)
-    all_flags = {"difficult": torch.tensor([7]), "iscrowd": torch.tensor([True]), "ignore": [1.0]}
+    all_flags = {"difficult": torch.tensor([1]), "iscrowd": torch.tensor([True]), "ignore": [1.0]}
     metric.update([prediction()] * 2, [target(**all_flags), target(ignore=torch.tensor([True]))])
     assert metric._accumulated.pending[0].ground_truths.flags.tolist() == [7, 4]
     assert metric._accumulated.pending[0].ground_truths.flags.dtype == torch.uint8

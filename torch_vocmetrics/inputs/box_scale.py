@@ -8,14 +8,14 @@ the check costs nothing; what lies on a device is read when somebody may wait fo
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError, VocMetricsWarning
-from .faults import on_host
+from .numbers import on_host
+from .per_image import ImageSizes
 
 SIDES = ("predictions", "targets")
 LARGEST_FRACTION = 1.5
@@ -46,7 +46,7 @@ class BoxScale(NamedTuple):
     unread: tuple[Tensor, ...] = ()
     large_images: bool = True
 
-    def after(self, boxes: Tensor, image_sizes: Sequence[Any] | None) -> Self:
+    def after(self, boxes: Tensor, image_sizes: ImageSizes | None) -> Self:
         """What is known after another batch, [N, 4] boxes in any format; does not wait.
 
         Raises:
@@ -95,12 +95,8 @@ class BoxScale(NamedTuple):
         return self._replace(known=True, unread=())
 
 
-def _all_large(image_sizes: Sequence[Any] | None) -> bool:
+def _all_large(image_sizes: ImageSizes | None) -> bool:
     """Whether all sizes are known on the host and large."""
-    if not image_sizes or any(
-        isinstance(side, Tensor) and not on_host(side)
-        for size in image_sizes
-        for side in (size, *([] if isinstance(size, Tensor) else size))
-    ):
+    if not isinstance(image_sizes, list) or not image_sizes:
         return False
-    return all(min(map(float, size)) > LEAST_SIDE for size in image_sizes)
+    return min(map(min, image_sizes)) > LEAST_SIDE

@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,12 +15,23 @@ from ..errors import InputError, VocMetricsWarning
 from ..protocols import FLAGS
 from ..ragged import OPTIONAL_COLUMNS, Detections, GroundTruths
 from ..tables.records import Ids
-from ..transfer import from_host
-from .faults import UNKNOWN_LABEL, Suspect, explain, first_fault, on_host, suspect
+from ..transfer import from_host, on_one_device
+from .faults import BAD_SIZE, Subject, Suspect, suspect, suspects_of_rows, unknown_label
 from .forms import as_images
 from .keys import DETECTION, PREDICTION, TARGET, check_images, check_keys, keys_of
-from .masks import read_masks, with_boxes
+from .masks import read_masks, suspects_of_masks, with_boxes
+from .numbers import on_host
 from .packing import ImageList, PackedRows, Rows, Side
+from .per_image import (
+    ImageIds,
+    ImageSizes,
+    bad_sizes,
+    ids_on_host,
+    kind_of_ids,
+    read_ids,
+    read_sizes,
+    sizes_as_tensor,
+)
 
 
 class InputRules(NamedTuple):
@@ -48,25 +60,22 @@ class Batch:
     """Packed images as they came, on one device, ready to be matched.
 
     Attributes:
-        image_ids: one id an image, still a tensor where it came as one; or None.
-        image_sizes: one (height, width) an image; or None.
-        faults: of detections and of ground truths what :func:`first_fault` says; read by
+        image_ids, image_sizes: see :mod:`per_image`; or None.
+        suspects: where values may break the rules, unless it is plain that none does; read by
             :func:`fault_on_host` and :func:`suspects_on_device`.
         coarse: 0-d bool each, whether half boxes lie where whole pixels are not exact.
         other_ids: as of :func:`compare_ids`.
         unread_keys: of targets, keys that no metric reads.
-        num_labels: K where labels are 0 .. K-1; 0 where the user says which they are.
     """
 
     detections: Detections
     ground_truths: GroundTruths
-    image_ids: list[int | str | Tensor] | None
-    image_sizes: list[Any] | None
-    faults: tuple[Tensor | None, Tensor | None]
+    image_ids: ImageIds | None
+    image_sizes: ImageSizes | None
+    suspects: list[Suspect]
     coarse: tuple[Tensor, ...]
     other_ids: Tensor | None
     unread_keys: frozenset[str]
-    num_labels: int
 
     @property
     def box_formats(self) -> tuple[str, str]:
@@ -115,27 +124,50 @@ def pack(
             "predictions and targets must have one entry per image each",
             got=f"{len(found.counts)} and {len(true.counts)}",
         )
-    detections, fault = _pack_detections(found, rules)
-    ground_truths, true_fault = _pack_ground_truths(true, rules)
-    sizes = true.of_images("image_size") or ()
-    work = work_device(device or detections.boxes.device)
+    work = work_device(device or found.boxes.device)
+    ids, sizes = image_ids_of(true), image_sizes_of(true)
+    detections, doubtful = _pack_detections(found, rules)
+    detections = _checkable(detections, work)
+    inverted = rules.inverted_boxes
+    num_labels = 0 if rules.label_ids else rules.num_classes
+    suspects = suspects_of_rows(
+        detections, PREDICTION, ids, num_labels, inverted_boxes=inverted, doubtful=doubtful
+    )
+    ground_truths, doubtful = _pack_ground_truths(true, rules)
+    ground_truths = _checkable(ground_truths, work)
+    suspects += suspects_of_rows(
+        ground_truths, TARGET, ids, num_labels, inverted_boxes=inverted, doubtful=doubtful
+    )
+    if isinstance(sizes, Tensor):
+        sizes = sizes.to(work)
+        suspects.append(_suspect_of_sizes(sizes, ids))
     if rules.masks:
         rows = (detections.counts, ground_truths.counts)
-        first, second = read_masks(predictions, targets, rows, work)
+        first, second = read_masks(predictions, targets, rows, sizes, work)
         detections = replace(detections, masks=first)
         ground_truths = replace(ground_truths, masks=second)
-    ids = image_ids_of(true)
+        suspects += suspects_of_masks(first, PREDICTION, ids, work)
+        suspects += suspects_of_masks(second, TARGET, ids, work)
     return Batch(
         detections.to(work),
         ground_truths.to(work),
         ids,
-        [_image_size(value, image) for image, value in enumerate(sizes)] or None,
-        (fault, true_fault),
+        sizes,
+        suspects,
         tuple(side.coarse for side in (found, true) if side.coarse is not None),
         compare_ids(found, ids),
         unread,
-        0 if rules.label_ids else rules.num_classes,
     )
+
+
+R = TypeVar("R", Detections, GroundTruths)
+
+
+def _checkable(rows: R, work: torch.device) -> R:
+    """Rows whose columns are all on the host, or else where they are matched, which has float64."""
+    number = rows.scores if isinstance(rows, Detections) else rows.area
+    on_host = rows.boxes.is_cpu and rows.labels.is_cpu and number.is_cpu
+    return rows if on_host else rows.to(work)
 
 
 def work_device(wanted: torch.device) -> torch.device:
@@ -145,28 +177,16 @@ def work_device(wanted: torch.device) -> torch.device:
 
 def fault_on_host(batch: Batch) -> InputError | None:
     """The error that values checked on the host deserve, or None."""
-    sides: list[tuple[str, Detections | GroundTruths]] = [
-        ("prediction", batch.detections),
-        ("target", batch.ground_truths),
-    ]
-    for (side, rows), fault in zip(sides, batch.faults, strict=True):
-        if fault is not None and fault.device.type == "cpu":
-            error = explain(fault, rows, side, batch.image_ids, 0, batch.num_labels)
-            if error is not None:
-                return error
-    return None
+    errors = (one.read() for one in batch.suspects if one.details.is_cpu)
+    return next((error for error in errors if error is not None), None)
 
 
 def suspects_on_device(batch: Batch, images_before: int) -> list[Suspect]:
     """What a device has checked, to be read later; ``images_before`` came before the batch."""
-    sides: list[tuple[str, Detections | GroundTruths]] = [
-        ("prediction", batch.detections),
-        ("target", batch.ground_truths),
-    ]
     return [
-        suspect(fault, rows, side, batch.image_ids, images_before, batch.num_labels)
-        for (side, rows), fault in zip(sides, batch.faults, strict=True)
-        if fault is not None and fault.device.type != "cpu"
+        one._replace(images_before=images_before)
+        for one in batch.suspects
+        if not one.details.is_cpu
     ]
 
 
@@ -182,22 +202,15 @@ def warn_of_coarse_boxes(flags: Sequence[Tensor]) -> None:
 
 
 def read_image_ids(batches: Sequence[Batch]) -> Ids | None:
-    """The ids of all images of the batches; those that came as tensors are read now."""
-    given = [value for batch in batches for value in batch.image_ids or ()]
-    return tuple(int(v) if isinstance(v, Tensor) else v for v in given) if given else None
+    """The ids of all images of the batches; those on a device are read now."""
+    given = [ids_on_host(batch.image_ids) for batch in batches if batch.image_ids is not None]
+    return tuple(chain.from_iterable(given)) or None
 
 
 def read_image_sizes(batches: Sequence[Batch]) -> Tensor:
-    """[I, 2] int32 heights and widths on the CPU, -1 where unknown."""
-    images = sum(batch.num_images for batch in batches)
-    sizes = torch.full((images, 2), -1, dtype=torch.int32, device="cpu")
-    first = 0
-    for batch in batches:
-        if batch.image_sizes:
-            given = [[int(side) for side in size] for size in batch.image_sizes]
-            sizes[first : first + len(given)] = torch.tensor(given, dtype=torch.int32, device="cpu")
-        first += batch.num_images
-    return sizes
+    """[I, 2] int32 heights and widths, -1 where unknown; on the device if some are there."""
+    sizes = [sizes_as_tensor(batch.image_sizes, batch.num_images) for batch in batches]
+    return torch.cat(on_one_device(sizes))
 
 
 def _side(
@@ -212,8 +225,8 @@ def _side(
     return ImageList(images, name, rules.box_format), unread
 
 
-def _pack_detections(side: Side, rules: InputRules) -> tuple[Detections, Tensor | None]:
-    """Detections, and what :func:`first_fault` says of them."""
+def _pack_detections(side: Side, rules: InputRules) -> tuple[Detections, list[str]]:
+    """Detections, and the columns that are not yet known to be sound."""
     order = None
     if sum(side.counts) and "order" in side:
         if not side.complete("order"):
@@ -221,37 +234,36 @@ def _pack_detections(side: Side, rules: InputRules) -> tuple[Detections, Tensor 
                 "key 'order' is given for some images only", remedy="give it in all or in none"
             )
         order = side.column("order")
+    scores = side.column("scores")
     labels, known = _class_index(side.column("labels"), rules)
-    detections = Detections(
-        side.counts, side.boxes, side.column("scores"), labels, order, side.box_format
-    )
-    inverted = rules.inverted_boxes
-    return detections, first_fault(detections, inverted_boxes=inverted, labels_known=known)
+    detections = Detections(side.counts, side.boxes, scores, labels, order, side.box_format)
+    return detections, [] if known else ["labels"]
 
 
-def _pack_ground_truths(side: Side, rules: InputRules) -> tuple[GroundTruths, Tensor | None]:
-    """Objects, and what :func:`first_fault` says of them."""
+def _pack_ground_truths(side: Side, rules: InputRules) -> tuple[GroundTruths, list[str]]:
+    """Ground truths, and the columns that are not yet known to be sound."""
     read = {name for name in keys_of(rules.task, TARGET).names if name in side}
     labels, known = _class_index(side.column("labels"), rules)
+    doubtful = [] if known else ["labels"]
     flags = torch.zeros_like(labels, dtype=torch.uint8)
     for bit, key in enumerate(FLAGS):
         if key in read:
             flags.add_(side.column(key), alpha=1 << bit)
+            doubtful.append("flags")
     if "area" in read:
         area = side.column("area")
+        doubtful.append("area")
     else:
         area = torch.full_like(labels, torch.nan, dtype=torch.float64)
     more: dict[str, Any] = {name: side.column(name) for name in OPTIONAL_COLUMNS if name in read}
-    objects = GroundTruths(side.counts, side.boxes, labels, flags, area, side.box_format, **more)
-    inverted = rules.inverted_boxes
-    return objects, first_fault(objects, inverted_boxes=inverted, labels_known=known)
+    ground_truths = GroundTruths(
+        side.counts, side.boxes, labels, flags, area, side.box_format, **more
+    )
+    return ground_truths, doubtful
 
 
 def _class_index(labels: Tensor, rules: InputRules) -> tuple[Tensor, bool]:
-    """Class index of each label; of an unknown one the label itself, moved far below 0.
-
-    Also whether the host has seen at once that all are known.
-    """
+    """Class index of each label, negative for an unknown one; and whether all are known."""
     if rules.label_ids is None:
         if labels.numel() and on_host(labels):
             lowest, highest = torch.aminmax(labels)
@@ -262,21 +274,27 @@ def _class_index(labels: Tensor, rules: InputRules) -> tuple[Tensor, bool]:
         ids, index = from_host(rules.label_ids, torch.int64, labels.device).sort()
         place = torch.searchsorted(ids, labels).clamp(max=rules.num_classes - 1)
         known, classes = ids.index_select(0, place) == labels, index.index_select(0, place)
-    return torch.where(known, classes, labels + UNKNOWN_LABEL), False
+    return torch.where(known, classes, unknown_label(labels)), False
 
 
-def image_ids_of(side: Side) -> list[int | str | Tensor] | None:
-    """One id an image, all int or all str, or None; those on a device stay tensors."""
-    given = side.of_images("image_id")
-    if given is None:
-        return None
-    ids = [_image_id(value, image) for image, value in enumerate(given)]
-    if len({kind_of_ids([entry]) for entry in ids}) > 1:
-        raise InputError("image ids must be all int or all str", where="targets")
-    return ids
+def image_ids_of(side: Side, name: str = TARGET) -> ImageIds | None:
+    """One id an image, all int or all str, or None."""
+    entries = side.of_images("image_id")
+    return None if entries is None else read_ids(entries, f"{name} {{}}, key 'image_id'")
 
 
-def compare_ids(predictions: Side, ids: list[int | str | Tensor] | None) -> Tensor | None:
+def image_sizes_of(side: Side) -> ImageSizes | None:
+    """Height and width of each image, or None."""
+    entries = side.of_images("image_size")
+    return None if entries is None else read_sizes(entries, "target {}, key 'image_size'")
+
+
+def _suspect_of_sizes(sizes: Tensor, ids: ImageIds | None) -> Suspect:
+    """Sizes on a device, which are checked there."""
+    return suspect([(BAD_SIZE, bad_sizes(sizes))], {"size": sizes}, Subject(TARGET, None, ids))
+
+
+def compare_ids(predictions: Side, ids: ImageIds | None) -> Tensor | None:
     """Compare the ids that predictions have with those of their targets.
 
     Returns:
@@ -285,23 +303,27 @@ def compare_ids(predictions: Side, ids: list[int | str | Tensor] | None) -> Tens
     Raises:
         InputError: naming the first image whose ids differ.
     """
-    if ids is None or "image_id" not in predictions:
+    own = None if ids is None else image_ids_of(predictions, PREDICTION)
+    if ids is None or own is None:
         return None
-    on_device = []
-    given = predictions.of_images("image_id") or ()
-    for image, (value, wanted) in enumerate(zip(given, ids, strict=True)):
-        own = _image_id(value, image)
-        differ: Any = own != wanted
-        if isinstance(differ, Tensor):
-            on_device.append(differ.reshape(()))
-        elif differ:
+    if kind_of_ids(own) == kind_of_ids(ids) and (
+        isinstance(own, Tensor) or isinstance(ids, Tensor)
+    ):
+        first, second = on_one_device([_as_tensor(one) for one in (own, ids)])
+        return (first != second).any()
+    for image, (value, wanted) in enumerate(zip(own, ids, strict=True)):
+        if value != wanted:
             raise InputError(
                 "differs from the id of its target",
                 where=f"prediction {image}, key 'image_id'",
-                got=f"{own!r} beside {wanted!r}",
+                got=f"{value!r} beside {wanted!r}",
                 remedy="give predictions and targets in the same order of images",
             )
-    return torch.stack(on_device).any() if on_device else None
+    return None
+
+
+def _as_tensor(ids: ImageIds) -> Tensor:
+    return ids if isinstance(ids, Tensor) else torch.tensor(ids, dtype=torch.int64, device="cpu")
 
 
 def refuse_other_ids(flags: Sequence[Tensor]) -> None:
@@ -312,28 +334,3 @@ def refuse_other_ids(flags: Sequence[Tensor]) -> None:
             where="predictions, key 'image_id'",
             remedy="give predictions and targets in the same order of images",
         )
-
-
-def kind_of_ids(ids: Sequence[object] | None) -> str:
-    """``"int"``, ``"str"`` or ``"none"``, by the first id."""
-    return "none" if ids is None else "str" if isinstance(ids[0], str) else "int"
-
-
-def _image_size(value: Any, image: int) -> Any:
-    if len(value) != 2:
-        raise InputError(
-            "must be (height, width)", where=f"target {image}, key 'image_size'", got=value
-        )
-    return value
-
-
-def _image_id(value: object, image: int) -> int | str | Tensor:
-    if isinstance(value, Tensor) and value.numel() == 1 and not value.is_floating_point():
-        return value.clone() if value.device.type != "cpu" else int(value)
-    if isinstance(value, str):
-        return value
-    if hasattr(value, "__index__") and not isinstance(value, bool):
-        return int(value)
-    raise InputError(
-        "must be an int or a str", where=f"target {image}, key 'image_id'", got=repr(value)
-    )

@@ -13,11 +13,12 @@ from ..errors import InputError
 from ..protocols import LayoutProtocol
 from ..ragged import Detections, GroundTruths, image_of_row
 from ..transfer import from_host, to_device
-from .faults import UNKNOWN_LABEL, explain, first_fault
+from .faults import suspects_of_rows, unknown_label
 from .forms import as_images
 from .images import compare_ids, image_ids_of, work_device
 from .keys import LAYOUT, PREDICTION, TARGET, check_images, check_keys, keys_of
 from .packing import ImageList, PackedRows, Rows, Side
+from .per_image import ImageIds
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,7 @@ class LayoutBatch:
 
     layouts: LayoutRows
     persons: LayoutRows
-    image_ids: list[int | str | Tensor] | None
+    image_ids: ImageIds | None
     other_ids: Tensor | None
     unread_keys: frozenset[str]
     image_sizes: None = None
@@ -196,7 +197,7 @@ def _rows(side: Side, parts: Side, place: str, num_parts: int, scores: str | Non
         difficult=side.column("difficult") if difficult else none.to(torch.uint8),
         part_counts=side.column("part_counts"),
         part_boxes=parts.boxes,
-        part_labels=torch.where(known, labels, labels + UNKNOWN_LABEL),
+        part_labels=torch.where(known, labels, unknown_label(labels)),
         order=order,
     )
 
@@ -223,9 +224,9 @@ def layout_fault(
             rows.part_format,
         )
         for kind, side in ((name, whole), (f"parts of {name}", parts)):
-            fault = first_fault(side, inverted_boxes=inverted)
             ids = where[0] if len(side.counts) == len(batch.layouts.counts) else None
-            error = error or explain(fault, side, kind, ids, images_before, num_parts)
+            for one in suspects_of_rows(side, kind, ids, num_parts, inverted_boxes=inverted):
+                error = error or one._replace(images_before=images_before).read()
         if error is not None:
             return error
     return None

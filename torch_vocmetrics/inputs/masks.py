@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,11 +14,15 @@ from ..image_masks import BitMasks, ImageMasks, RleMasks
 from ..ops import rle
 from ..ops.masks import above_half, pack_masks
 from ..transfer import to_device
+from .faults import BAD_MASK, Subject, Suspect, suspect
 from .keys import KEYS
-from .numbers import tensor_of
+from .numbers import EXACT_UP_TO, INTEGER_TYPES, on_host, tensor_of
 from .packing import Rows
+from .per_image import ImageIds, ImageSizes
 
 Masks = tuple[ImageMasks, ...]
+
+PROBABILITY_TYPES = frozenset((torch.float32, torch.float64, *EXACT_UP_TO))
 
 
 def with_boxes(images: Any) -> Any:
@@ -40,6 +45,7 @@ def read_masks(
     predictions: Sequence[Rows] | Rows,
     targets: Sequence[Rows] | Rows,
     counts: tuple[Sequence[int], Sequence[int]],
+    sizes: ImageSizes | None,
     device: torch.device,
 ) -> tuple[Masks, Masks]:
     """Masks of both sides of each image.
@@ -49,6 +55,7 @@ def read_masks(
             W] probabilities (above 0.5 is the mask), or a list of N run lengths or polygons; left
             out where N is 0.
         counts: N of each image of either side.
+        sizes: of the images, as targets state them; those on a device are not compared.
         device: where rows are matched. Where one side is tensors, run lengths of the other become
             bits on the same device; where both are run lengths, they stay.
 
@@ -63,7 +70,7 @@ def read_masks(
         )
     pairs = []
     for image, (found, true) in enumerate(zip(predictions, targets, strict=True)):
-        size = _size(true)
+        size = None if sizes is None or isinstance(sizes, Tensor) else sizes[image]
         first = _read(found, counts[0][image], size, f"prediction {image}")
         if size is None and first is not None and isinstance(true.get("masks"), list | tuple):
             size = first.size  # polygons do not say it themselves
@@ -79,15 +86,6 @@ def read_masks(
         pairs.append((first or nothing, second or nothing))
     sides = tuple(zip(*[_alike(*pair) for pair in pairs], strict=True)) or ((), ())
     return _placed(sides[0], device), _placed(sides[1], device)
-
-
-def _size(target: Rows) -> tuple[int, int] | None:
-    """Height and width that the target states."""
-    size = target.get("image_size")
-    if size is None or (isinstance(size, Tensor) and size.device.type != "cpu"):
-        return None
-    height, width = (int(side) for side in size)
-    return (height, width) if min(height, width) >= 0 else None
 
 
 def _read(rows: Rows, count: int, size: tuple[int, int] | None, where: str) -> ImageMasks | None:
@@ -109,8 +107,9 @@ def _read(rows: Rows, count: int, size: tuple[int, int] | None, where: str) -> I
     masks = masks.as_subclass(Tensor) if type(masks) is not Tensor else masks
     if count == 0 and masks.numel() == 0:
         return None
-    probabilities = masks.is_floating_point()
-    if masks.dim() != 3 + probabilities or (probabilities and masks.shape[1] != 1):
+    probabilities = masks.dtype in PROBABILITY_TYPES
+    allowed = probabilities or masks.dtype == torch.bool or masks.dtype in INTEGER_TYPES
+    if not allowed or masks.dim() != 3 + probabilities or (probabilities and masks.shape[1] != 1):
         raise InputError(
             "must be [N, H, W] bool or integers, or [N, 1, H, W] probabilities",
             where=place,
@@ -127,7 +126,37 @@ def _read(rows: Rows, count: int, size: tuple[int, int] | None, where: str) -> I
             "masks are not of the size of the image", where=place, got=f"{found} and {size}"
         )
     masks = masks.detach()
-    return BitMasks(found, above_half(masks[:, 0]) if probabilities else pack_masks(masks))
+    if not probabilities:
+        return BitMasks(found, pack_masks(masks))
+    return BitMasks(found, above_half(masks[:, 0]), _has_nan(masks))
+
+
+def _has_nan(probabilities: Tensor) -> Tensor | None:
+    """[N] bool of [N, 1, H, W]; None where it is plain that there is no NaN, the largest of all."""
+    if not probabilities.numel():
+        return None
+    if on_host(probabilities) and not math.isnan(probabilities.amax().item()):
+        return None
+    return probabilities.amax(dim=(1, 2, 3)).isnan()
+
+
+def suspects_of_masks(
+    masks: Masks, side: str, ids: ImageIds | None, device: torch.device
+) -> list[Suspect]:
+    """Probabilities that are NaN, to be read on the host or on the device of the matching."""
+    given = [one.has_nan for one in masks if isinstance(one, BitMasks) and one.has_nan is not None]
+    if not given:
+        return []
+    home = torch.device("cpu") if all(part.is_cpu for part in given) else device
+    has_nan = torch.cat(to_device([_nan_of(one) for one in masks], home))
+    subject = Subject(side, tuple(map(len, masks)), ids)
+    return [suspect([(BAD_MASK, has_nan)], {}, subject)]
+
+
+def _nan_of(masks: ImageMasks) -> Tensor:
+    """[N] bool, False where there is nothing to be checked."""
+    has_nan = masks.has_nan if isinstance(masks, BitMasks) else None
+    return torch.zeros(len(masks), dtype=torch.bool, device="cpu") if has_nan is None else has_nan
 
 
 def _of_segmentations(
@@ -178,5 +207,8 @@ def _placed(masks: Sequence[ImageMasks], device: torch.device) -> Masks:
     """Bits on the device, those from the host in one copy that does not wait."""
     moved = [one for one in masks if isinstance(one, BitMasks)]
     words = to_device([one.words for one in moved], device)
-    placed = {id(one): BitMasks(one.size, bits) for one, bits in zip(moved, words, strict=True)}
+    placed = {
+        id(one): BitMasks(one.size, bits, one.has_nan)
+        for one, bits in zip(moved, words, strict=True)
+    }
     return tuple(placed.get(id(one), one) for one in masks)

@@ -7,9 +7,9 @@ the device on which its images are; :mod:`transfer` moves whole columns afterwar
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from itertools import compress
-from operator import attrgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,13 +18,14 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..ragged import BOX_FORMATS
-from ..transfer import to_device
+from ..transfer import on_one_device, to_device
 from .keys import KEYS
-from .numbers import EXACT_UP_TO, FLOATING, Kind, converted, tensor_of
+from .numbers import EXACT_UP_TO, FLOATING, Kind, converted, is_plain, tensor_of
+from .per_image import entries_of
 
 Rows = Mapping[str, Any]
 
-_DTYPE = attrgetter("dtype")
+_DTYPE = operator.attrgetter("dtype")
 
 
 class Side(Protocol):
@@ -51,7 +52,7 @@ class Side(Protocol):
     def complete(self, key: str) -> bool:
         """Whether every image with rows has the key."""
 
-    def of_images(self, key: str) -> list[Any] | None:
+    def of_images(self, key: str) -> Sequence[Any] | Tensor | None:
         """The value of each image, None if no image has the key.
 
         Raises:
@@ -115,7 +116,7 @@ class ImageList(Side):
         counted = zip(self._images, self.counts, strict=True)
         return all(key in rows for rows, count in counted if count)
 
-    def of_images(self, key: str) -> list[Any] | None:
+    def of_images(self, key: str) -> Sequence[Any] | None:
         if key not in self:
             return None
         given = [rows[key] for rows in self._images if key in rows]
@@ -144,7 +145,7 @@ class ImageList(Side):
             return torch.zeros(0, dtype=kind.dtype, device=home)
         if len({part.dtype for part in filled}) > 1:
             filled = [converted(part, kind, self._whole(key)) for part in filled]
-        return torch.cat(_on_one_device(filled))
+        return torch.cat(on_one_device(filled))
 
     def _whole(self, key: str) -> str:
         return f"{self._name}s, key {key!r}"
@@ -157,7 +158,8 @@ class PackedRows(Side):
     """A :class:`Side` out of one dict of packed tensors.
 
     ``boxes`` are [N, 4] beside ``counts`` [B] on the host, or dense [B, Q, 4]; other columns are
-    [N] or [B, Q], ``image_id`` and ``image_size`` hold B entries.
+    [N] or [B, Q], ``image_id`` and ``image_size`` hold B entries. With dense boxes ``counts`` says
+    how many rows of each image are valid; the rows behind them are padding, which is never read.
     """
 
     def __init__(self, rows: Rows, name: str, box_format: str) -> None:
@@ -165,7 +167,6 @@ class PackedRows(Side):
         boxes = tensor_of(rows["boxes"], lambda: self._where("boxes"))
         self.box_format = _common_format([boxes], box_format, name)
         boxes = as_plain(boxes)
-        self.counts = self._counts(boxes)
         if boxes.shape[-1:] != (4,) or boxes.dim() not in (2, 3):
             raise InputError(
                 "must have shape [N, 4] beside 'counts', or [B, Q, 4]",
@@ -173,9 +174,11 @@ class PackedRows(Side):
                 got=tuple(boxes.shape),
             )
         self._shape = boxes.shape[:-1]
+        self.counts = self._counts()
+        self._valid = self._valid_rows()
+        boxes = self._rows_of(boxes, (4,))
         self.coarse = _coarse([boxes])
-        # Copies, as torch.cat makes them of lists: a model may overwrite its outputs.
-        self.boxes = converted(boxes.reshape(-1, 4).clone(), FLOATING, self._where("boxes"))
+        self.boxes = converted(boxes, FLOATING, self._where("boxes"))
 
     def __contains__(self, key: str) -> bool:
         return key in self._rows
@@ -191,53 +194,84 @@ class PackedRows(Side):
                 where=self._where(key),
                 got=f"shape {tuple(values.shape)} beside boxes {tuple(self._shape)}",
             )
-        return converted(values.reshape(-1, *shape).clone(), kind, self._where(key))
+        return converted(self._rows_of(values, shape), kind, self._where(key))
+
+    def _rows_of(self, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """[N, *shape], the valid rows; copies, since a model may overwrite its outputs."""
+        rows = values.reshape(-1, *shape)
+        if not self._valid:
+            return rows.clone()
+        if rows.device not in self._valid:  # once for a device, since that is a copy
+            host = next(iter(self._valid.values()))
+            self._valid[rows.device] = to_device([host], rows.device)[0]
+        return rows.index_select(0, self._valid[rows.device])
+
+    def _valid_rows(self) -> dict[torch.device, Tensor]:
+        """By device, [N] int64: rows of dense images that are no padding; none if all are valid."""
+        if len(self._shape) == 1 or sum(self.counts) == math.prod(self._shape):
+            return {}
+        is_valid = np.arange(self._shape[1]) < np.array(self.counts, dtype=np.int64)[:, None]
+        return {torch.device("cpu"): torch.from_numpy(np.flatnonzero(is_valid))}
 
     def complete(self, key: str) -> bool:
         return key in self._rows
 
-    def of_images(self, key: str) -> list[Any] | None:
+    def of_images(self, key: str) -> Sequence[Any] | Tensor | None:
         if key not in self._rows:
             return None
-        entries = list(self._rows[key])
-        if len(entries) != len(self.counts):
-            raise InputError(
-                "must have one entry per image",
-                where=self._where(key),
-                got=f"{len(entries)} beside {len(self.counts)} images",
-            )
-        return entries
+        return entries_of(self._rows[key], len(self.counts), self._where(key))
 
-    def _counts(self, boxes: Tensor) -> tuple[int, ...]:
-        counts = self._rows.get("counts")
+    def _counts(self) -> tuple[int, ...]:
+        counts, where = self._rows.get("counts"), self._where("counts")
         if counts is None:
-            if boxes.dim() == 3:
-                return (boxes.shape[1],) * boxes.shape[0]
+            if len(self._shape) == 2:
+                return (self._shape[1],) * self._shape[0]
             raise InputError(
                 "a dict in place of a list means packed tensors, which need 'counts'",
                 where=f"{self._name}s",
                 remedy="wrap a single image in a list, or give the rows of each image in 'counts'",
             )
-        if isinstance(counts, Tensor) and counts.device.type != "cpu":
-            raise InputError(
-                "must be on the host, since sizes would have to wait for the device",
-                where=self._where("counts"),
-                got=counts.device,
-                remedy="give a list or a CPU tensor",
-            )
-        sizes = tuple(counts.tolist() if isinstance(counts, Tensor | np.ndarray) else counts)
-        if not all(issubclass(kind, int) for kind in set(map(type, sizes))):
-            raise InputError("must be integers", where=self._where("counts"), got=list(sizes))
-        if boxes.dim() == 2 and (min(sizes, default=0) < 0 or sum(sizes) != boxes.shape[0]):
+        sizes = _counts_on_host(counts, where)
+        if len(self._shape) == 2:
+            wrong = [size for size in sizes if not 0 <= size <= self._shape[1]]
+            if wrong or len(sizes) != self._shape[0]:
+                raise InputError(
+                    f"must be from 0 to {self._shape[1]}, one for each of {self._shape[0]} images",
+                    where=where,
+                    got=wrong[0] if wrong else f"{len(sizes)} counts",
+                    remedy="it says how many rows of padded images are valid",
+                )
+        elif min(sizes, default=0) < 0 or sum(sizes) != self._shape[0]:
             raise InputError(
                 "must add up to the boxes",
-                where=self._where("counts"),
-                got=f"{sum(sizes)} rows in counts beside {boxes.shape[0]} boxes",
+                where=where,
+                got=f"{sum(sizes)} rows in counts beside {self._shape[0]} boxes",
             )
         return sizes
 
     def _where(self, key: str) -> str:
         return f"{self._name}s, key {key!r}"
+
+
+def _counts_on_host(counts: Any, where: str) -> tuple[int, ...]:
+    """The rows of each image, as plain numbers."""
+    if isinstance(counts, Tensor) and not counts.is_cpu:
+        raise InputError(
+            "must be on the host, since sizes would have to wait for the device",
+            where=where,
+            got=counts.device,
+            remedy="give a list or a CPU tensor",
+        )
+    given = counts.tolist() if isinstance(counts, Tensor | np.ndarray) else counts
+    try:
+        numbers = tuple(given)
+        if bool in set(map(type, numbers)):
+            raise TypeError
+        return tuple(map(operator.index, numbers))
+    except TypeError:
+        raise InputError(
+            "must be a list of integers, one for each image", where=where, got=repr(given)
+        ) from None
 
 
 def row_key(name: str) -> tuple[Kind, tuple[int, ...], float | None]:
@@ -280,11 +314,13 @@ def _joined(parts: Sequence[Tensor], shape: tuple[int, ...]) -> Tensor | None:
         return None
     try:
         values = torch.cat(tuple(parts))
+    except torch.cuda.OutOfMemoryError:
+        raise
     except RuntimeError:
         return None
     if values.device.type not in ("cpu", "cuda") and any(part.is_cpu for part in parts):
         return None
-    return values if values.shape[1:] == shape else None
+    return values if is_plain(values) and values.shape[1:] == shape else None
 
 
 def _lengths(parts: Sequence[Tensor], shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -314,15 +350,4 @@ def _coarse(parts: Sequence[Tensor]) -> Tensor | None:
         for part in parts
         if part.dtype in EXACT_UP_TO and part.numel()
     ]
-    return torch.stack(_on_one_device(far)).any() if far else None
-
-
-def _on_one_device(parts: list[Tensor]) -> list[Tensor]:
-    """The parts on the one device among them that is not the CPU."""
-    devices = {part.device for part in parts}
-    if len(devices) == 1:
-        return parts
-    target = next(device for device in devices if device.type != "cpu")
-    hosted = [i for i, part in enumerate(parts) if part.device.type == "cpu"]
-    moved = dict(zip(hosted, to_device([parts[i] for i in hosted], target), strict=True))
-    return [moved.get(i, part).to(target, non_blocking=True) for i, part in enumerate(parts)]
+    return torch.stack(on_one_device(far)).any() if far else None

@@ -19,7 +19,6 @@ from ..inputs.images import (
     Batch,
     InputRules,
     fault_on_host,
-    kind_of_ids,
     pack,
     read_image_ids,
     read_image_sizes,
@@ -29,6 +28,7 @@ from ..inputs.images import (
 )
 from ..inputs.keys import warn_of_unread_keys
 from ..inputs.packing import Rows
+from ..inputs.per_image import kind_of_ids
 from ..lanes import Lanes
 from ..matching import match_images
 from ..protocols import DetectionProtocol, MissRateProtocol
@@ -363,7 +363,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
     def _check_conventions(self, batch: Batch, state: AccumulatedRecords) -> None:
         """Image ids and ``order`` must be given always or never."""
         parts = state.tables[0]
-        ids: list[Sequence[object] | None] = [earlier.image_ids for earlier in state.pending[:1]]
+        ids: list[Any] = [earlier.image_ids for earlier in state.pending[:1]]
         ids += [part.image_ids for part in parts[:1] if part.num_images]
         mine = kind_of_ids(batch.image_ids)
         for other in map(kind_of_ids, ids):

@@ -1,0 +1,207 @@
+"""What is given once for an image, its id and its size, in every form in which it comes.
+
+Values on the host are checked and copied at once. Values on a device stay there in one tensor, and
+are read at the next flush.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..limits import MAX_IMAGE_SIDE
+from ..transfer import from_host, on_one_device
+from .numbers import INTEGER_TYPES, with_values
+
+ImageIds = list[int | str] | Tensor
+"""One id an image: on the host, or [B] integers on a device."""
+
+ImageSizes = list[tuple[int, int]] | Tensor
+"""(height, width) of each image: on the host, or [B, 2] on a device, which is yet to be checked."""
+
+_SIZE = f"must be (height, width) in whole pixels from 1 to {MAX_IMAGE_SIDE:,}"
+
+
+def entries_of(given: object, num_images: int, where: str) -> Sequence[Any] | Tensor:
+    """The value of each image, in a sequence or a tensor.
+
+    Raises:
+        InputError: if it is something else, or not one value for each image.
+    """
+    entries = given.tolist() if isinstance(given, np.ndarray) else given
+    if isinstance(entries, Tensor):
+        with_values(entries, lambda: where)
+    elif isinstance(entries, Iterable) and not isinstance(entries, str | bytes | dict | set):
+        entries = entries if isinstance(entries, list | tuple) else list(entries)
+    else:
+        raise InputError("must be a list or a tensor", where=where, got=type(given).__name__)
+    if isinstance(entries, Tensor) and not entries.dim():
+        raise InputError("must have one entry per image", where=where, got="a tensor of no axis")
+    if len(entries) != num_images:
+        raise InputError(
+            "must have one entry per image",
+            where=where,
+            got=f"{len(entries)} beside {num_images} images",
+        )
+    checked: Sequence[Any] | Tensor = entries
+    return checked
+
+
+def read_ids(entries: Sequence[Any] | Tensor, where: str) -> ImageIds:
+    """Ids, all int or all str.
+
+    Args:
+        entries: one id for each image, see :func:`entries_of`.
+        where: the place of image i is ``where.format(i)``.
+
+    Raises:
+        InputError: if one is neither an int nor a str, or there are both.
+    """
+    if isinstance(entries, Tensor):
+        if entries.dtype not in INTEGER_TYPES or entries.dim() != 1:
+            got = f"{entries.dtype} of shape {tuple(entries.shape)}"
+            raise InputError("must be an int or a str", where=where.format(0), got=got)
+        return entries.tolist() if entries.is_cpu else entries.detach().clone()
+    kinds = set(map(type, entries))
+    if kinds in ({int}, {str}):
+        return list(entries)
+    ids = [_id(value, where, image) for image, value in enumerate(entries)]
+    if len({isinstance(value, str) for value in ids}) > 1:
+        raise InputError("image ids must be all int or all str", where=where.format(0))
+    if not any(isinstance(value, Tensor) for value in ids):
+        return ids
+    parts = [
+        value if isinstance(value, Tensor) else torch.tensor([value], device="cpu") for value in ids
+    ]
+    return torch.cat(on_one_device(parts))
+
+
+def _id(value: object, where: str, image: int) -> Any:
+    """An int or a str; an id on a device as a tensor [1]."""
+    if isinstance(value, Tensor | np.ndarray):
+        if isinstance(value, np.ndarray):
+            value = torch.tensor(value, device="cpu") if value.dtype.kind in "iu" else None
+        if isinstance(value, Tensor) and value.numel() == 1 and value.dtype in INTEGER_TYPES:
+            with_values(value, lambda: where.format(image))
+            return int(value.item()) if value.is_cpu else value.detach().reshape(1)
+    elif isinstance(value, str):
+        return str(value)
+    elif hasattr(value, "__index__") and not isinstance(value, bool):
+        return int(value)
+    raise InputError("must be an int or a str", where=where.format(image), got=reprlib.repr(value))
+
+
+def kind_of_ids(ids: Sequence[object] | Tensor | None) -> str:
+    """``"int"``, ``"str"``, or ``"none"`` where there are no ids; by the first of them."""
+    if ids is None or not len(ids):
+        return "none"
+    return "str" if isinstance(ids[0], str) else "int"
+
+
+def ids_on_host(ids: ImageIds) -> list[int | str]:
+    """The ids themselves; those on a device are read now."""
+    return ids.tolist() if isinstance(ids, Tensor) else ids
+
+
+def read_sizes(entries: Sequence[Any] | Tensor, where: str) -> ImageSizes:
+    """Heights and widths, as copies.
+
+    Args:
+        entries: (height, width) of each image, see :func:`entries_of`.
+        where: the place of image i is ``where.format(i)``.
+
+    Raises:
+        InputError: if one on the host is no size; of those on a device only shape and type are
+            checked.
+    """
+    if isinstance(entries, Tensor):
+        if not entries.is_cpu:
+            return _on_device([entries], where, (len(entries), 2))
+        entries = entries.tolist()
+    elif _are_plain_sizes(entries):
+        return list(entries)
+    elif any(map(_is_on_device, entries)):
+        parts = [_size_on_device(entry, where.format(i)) for i, entry in enumerate(entries)]
+        return _on_device(parts, where, (len(entries), 2))
+    return [_size(entry, where, image) for image, entry in enumerate(entries)]
+
+
+def _are_plain_sizes(entries: Sequence[Any]) -> bool:
+    """Whether all are sound tuples of two ints, as most are; they cannot be changed later."""
+    if set(map(type, entries)) != {tuple} or set(map(len, entries)) != {2}:
+        return False
+    sides = list(chain.from_iterable(entries))
+    return set(map(type, sides)) == {int} and min(sides) > 0 and max(sides) <= MAX_IMAGE_SIDE
+
+
+def _size(entry: Any, where: str, image: int) -> tuple[int, int]:
+    if isinstance(entry, Tensor | np.ndarray):
+        if isinstance(entry, Tensor):
+            with_values(entry, lambda: where.format(image))
+        entry = entry.tolist()
+    sides = [_side(side) for side in entry] if isinstance(entry, list | tuple) else []
+    if len(sides) != 2 or not all(0 < side <= MAX_IMAGE_SIDE for side in sides):
+        raise InputError(_SIZE, where=where.format(image), got=reprlib.repr(entry))
+    return sides[0], sides[1]
+
+
+def _side(value: Any) -> int:
+    """A whole number, or 0 for what is none."""
+    if isinstance(value, Tensor | np.ndarray | np.generic):
+        value = value.item() if value.size == 1 or isinstance(value, Tensor) else None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _is_on_device(entry: object) -> bool:
+    sides = entry if isinstance(entry, list | tuple) else (entry,)
+    return any(isinstance(side, Tensor) and not side.is_cpu for side in sides)
+
+
+def _size_on_device(entry: Any, where: str) -> Tensor:
+    """[1, 2] of one image, of which at least one of all images is on a device."""
+    if isinstance(entry, list | tuple) and any(isinstance(side, Tensor) for side in entry):
+        sides = [side if isinstance(side, Tensor) else torch.tensor(side) for side in entry]
+        entry = torch.stack(on_one_device([side.reshape(()) for side in sides]))
+    if not isinstance(entry, Tensor):
+        entry = torch.tensor(_size(entry, where, 0), device="cpu")
+    with_values(entry, lambda: where)
+    if entry.shape != (2,):
+        raise InputError(_SIZE, where=where, got=f"a tensor of shape {tuple(entry.shape)}")
+    sizes: Tensor = entry.reshape(1, 2)
+    return sizes
+
+
+def _on_device(parts: list[Tensor], where: str, shape: tuple[int, int]) -> Tensor:
+    """One tensor [B, 2], a copy."""
+    sizes = torch.cat(on_one_device([part.detach() for part in parts]))
+    real = sizes.dtype in INTEGER_TYPES or sizes.is_floating_point()
+    if sizes.shape != shape or not real:
+        got = f"{sizes.dtype} of shape {tuple(sizes.shape)}"
+        raise InputError(_SIZE, where=where.format(0), got=got)
+    return sizes
+
+
+def bad_sizes(sizes: Tensor) -> Tensor:
+    """[B] bool: which sizes [B, 2] on a device are none."""
+    sound = (sizes > 0) & (sizes <= MAX_IMAGE_SIDE)
+    if sizes.is_floating_point():
+        sound &= sizes == sizes.round()
+    return ~sound.all(dim=1)
+
+
+def sizes_as_tensor(sizes: ImageSizes | None, num_images: int) -> Tensor:
+    """[B, 2] int32, -1 where unknown, on the device on which the sizes are."""
+    if isinstance(sizes, Tensor):
+        return sizes.to(torch.int32)
+    if sizes is None:
+        return torch.full((num_images, 2), -1, dtype=torch.int32, device="cpu")
+    return from_host(sizes, torch.int64, torch.device("cpu")).reshape(-1, 2).to(torch.int32)
