@@ -138,7 +138,7 @@ def test_a_prediction_of_another_image_is_refused(wrap: Any) -> None:
 def test_ids_on_a_device_are_compared_later(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch_vocmetrics.inputs import images  # noqa: PLC0415
 
-    monkeypatch.setattr(images, "compare_ids", lambda found, ids: torch.tensor(True))
+    monkeypatch.setattr(images, "compare_ids", lambda own, ids: torch.tensor(True))
     metric = new().update([prediction(image_id=1)], [target(image_id=1)])
     for _ in range(2):
         with pytest.raises(InputError, match="predictions, key 'image_id': some differ"):

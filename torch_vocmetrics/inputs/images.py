@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
@@ -26,8 +26,8 @@ from .per_image import (
     ImageIds,
     ImageSizes,
     bad_sizes,
+    compare_ids,
     ids_on_host,
-    kind_of_ids,
     read_ids,
     read_sizes,
     sizes_as_tensor,
@@ -126,28 +126,19 @@ def pack(
         )
     work = work_device(device or found.boxes.device)
     ids, sizes = image_ids_of(true), image_sizes_of(true)
-    detections, doubtful = _pack_detections(found, rules)
-    detections = _checkable(detections, work)
-    inverted = rules.inverted_boxes
-    num_labels = 0 if rules.label_ids else rules.num_classes
-    suspects = suspects_of_rows(
-        detections, PREDICTION, ids, num_labels, inverted_boxes=inverted, doubtful=doubtful
-    )
-    ground_truths, doubtful = _pack_ground_truths(true, rules)
-    ground_truths = _checkable(ground_truths, work)
-    suspects += suspects_of_rows(
-        ground_truths, TARGET, ids, num_labels, inverted_boxes=inverted, doubtful=doubtful
-    )
+    detections, first = _checked(*_pack_detections(found, rules), PREDICTION, ids, rules, work)
+    ground_truths, second = _checked(*_pack_ground_truths(true, rules), TARGET, ids, rules, work)
+    suspects = [*first, *second]
     if isinstance(sizes, Tensor):
         sizes = sizes.to(work)
         suspects.append(_suspect_of_sizes(sizes, ids))
     if rules.masks:
-        rows = (detections.counts, ground_truths.counts)
-        first, second = read_masks(predictions, targets, rows, sizes, work)
-        detections = replace(detections, masks=first)
-        ground_truths = replace(ground_truths, masks=second)
-        suspects += suspects_of_masks(first, PREDICTION, ids, work)
-        suspects += suspects_of_masks(second, TARGET, ids, work)
+        counts = (detections.counts, ground_truths.counts)
+        own, others = read_masks(predictions, targets, counts, sizes, work)
+        detections = replace(detections, masks=own)
+        ground_truths = replace(ground_truths, masks=others)
+        suspects += suspects_of_masks(own, PREDICTION, ids, work)
+        suspects += suspects_of_masks(others, TARGET, ids, work)
     return Batch(
         detections.to(work),
         ground_truths.to(work),
@@ -155,7 +146,7 @@ def pack(
         sizes,
         suspects,
         tuple(side.coarse for side in (found, true) if side.coarse is not None),
-        compare_ids(found, ids),
+        compare_ids(image_ids_of(found, PREDICTION), ids),
         unread,
     )
 
@@ -163,11 +154,27 @@ def pack(
 R = TypeVar("R", Detections, GroundTruths)
 
 
-def _checkable(rows: R, work: torch.device) -> R:
-    """Rows whose columns are all on the host, or else where they are matched, which has float64."""
-    number = rows.scores if isinstance(rows, Detections) else rows.area
-    on_host = rows.boxes.is_cpu and rows.labels.is_cpu and number.is_cpu
-    return rows if on_host else rows.to(work)
+def _checked(
+    rows: R,
+    doubtful: Collection[str],
+    side: str,
+    ids: ImageIds | None,
+    rules: InputRules,
+    work: torch.device,
+) -> tuple[R, list[Suspect]]:
+    """Rows, and what may be wrong with their values.
+
+    Rows on the host are checked there before they are moved. Others, and columns on several
+    devices, are moved before, since checks need one device that has float64.
+    """
+    given = vars(rows).values()
+    if not all(value.is_cpu for value in given if isinstance(value, Tensor)):
+        rows = rows.to(work)
+    num_labels = 0 if rules.label_ids else rules.num_classes
+    inverted = rules.inverted_boxes
+    return rows, suspects_of_rows(
+        rows, side, ids, num_labels, inverted_boxes=inverted, doubtful=doubtful
+    )
 
 
 def work_device(wanted: torch.device) -> torch.device:
@@ -248,7 +255,10 @@ def _pack_ground_truths(side: Side, rules: InputRules) -> tuple[GroundTruths, li
     flags = torch.zeros_like(labels, dtype=torch.uint8)
     for bit, key in enumerate(FLAGS):
         if key in read:
-            flags.add_(side.column(key), alpha=1 << bit)
+            flag = side.column(key)
+            if flag.device != flags.device:
+                flags, flag = on_one_device([flags, flag])
+            flags = flags.add_(flag, alpha=1 << bit)
             doubtful.append("flags")
     if "area" in read:
         area = side.column("area")
@@ -292,45 +302,3 @@ def image_sizes_of(side: Side) -> ImageSizes | None:
 def _suspect_of_sizes(sizes: Tensor, ids: ImageIds | None) -> Suspect:
     """Sizes on a device, which are checked there."""
     return suspect([(BAD_SIZE, bad_sizes(sizes))], {"size": sizes}, Subject(TARGET, None, ids))
-
-
-def compare_ids(predictions: Side, ids: ImageIds | None) -> Tensor | None:
-    """Compare the ids that predictions have with those of their targets.
-
-    Returns:
-        0-d bool, whether any two differ, where ids lie on a device; None where all are compared.
-
-    Raises:
-        InputError: naming the first image whose ids differ.
-    """
-    own = None if ids is None else image_ids_of(predictions, PREDICTION)
-    if ids is None or own is None:
-        return None
-    if kind_of_ids(own) == kind_of_ids(ids) and (
-        isinstance(own, Tensor) or isinstance(ids, Tensor)
-    ):
-        first, second = on_one_device([_as_tensor(one) for one in (own, ids)])
-        return (first != second).any()
-    for image, (value, wanted) in enumerate(zip(own, ids, strict=True)):
-        if value != wanted:
-            raise InputError(
-                "differs from the id of its target",
-                where=f"prediction {image}, key 'image_id'",
-                got=f"{value!r} beside {wanted!r}",
-                remedy="give predictions and targets in the same order of images",
-            )
-    return None
-
-
-def _as_tensor(ids: ImageIds) -> Tensor:
-    return ids if isinstance(ids, Tensor) else torch.tensor(ids, dtype=torch.int64, device="cpu")
-
-
-def refuse_other_ids(flags: Sequence[Tensor]) -> None:
-    """Raise InputError if ids that lie on a device differ, as :func:`compare_ids` flagged it."""
-    if flags and torch.stack(list(flags)).any().item():
-        raise InputError(
-            "some differ from the id of their target",
-            where="predictions, key 'image_id'",
-            remedy="give predictions and targets in the same order of images",
-        )

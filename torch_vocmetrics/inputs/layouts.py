@@ -15,10 +15,10 @@ from ..ragged import Detections, GroundTruths, image_of_row
 from ..transfer import from_host, to_device
 from .faults import suspects_of_rows, unknown_label
 from .forms import as_images
-from .images import compare_ids, image_ids_of, work_device
+from .images import image_ids_of, work_device
 from .keys import LAYOUT, PREDICTION, TARGET, check_images, check_keys, keys_of
 from .packing import ImageList, PackedRows, Rows, Side
-from .per_image import ImageIds
+from .per_image import ImageIds, compare_ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +135,7 @@ def pack_layouts(
     people = _rows(*true, place, len(protocol.parts), None)
     work = work_device(device or estimates.boxes.device)
     ids = image_ids_of(true[0])
-    other_ids = compare_ids(found[0], ids)
+    other_ids = compare_ids(image_ids_of(found[0], PREDICTION), ids)
     return LayoutBatch(estimates.to(work), people.to(work), ids, other_ids, unread)
 
 

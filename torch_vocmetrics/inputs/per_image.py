@@ -110,6 +110,47 @@ def ids_on_host(ids: ImageIds) -> list[int | str]:
     return ids.tolist() if isinstance(ids, Tensor) else ids
 
 
+def compare_ids(own: ImageIds | None, ids: ImageIds | None) -> Tensor | None:
+    """Compare the ids that predictions have with those of their targets.
+
+    Returns:
+        0-d bool, whether any two differ, where ids lie on a device; None where all are compared.
+
+    Raises:
+        InputError: naming the first image whose ids differ.
+    """
+    if ids is None or own is None:
+        return None
+    if kind_of_ids(own) == kind_of_ids(ids) and (
+        isinstance(own, Tensor) or isinstance(ids, Tensor)
+    ):
+        first, second = on_one_device([_as_tensor(one) for one in (own, ids)])
+        return (first != second).any()
+    for image, (value, wanted) in enumerate(zip(own, ids, strict=True)):
+        if value != wanted:
+            raise InputError(
+                "differs from the id of its target",
+                where=f"prediction {image}, key 'image_id'",
+                got=f"{value!r} beside {wanted!r}",
+                remedy="give predictions and targets in the same order of images",
+            )
+    return None
+
+
+def _as_tensor(ids: ImageIds) -> Tensor:
+    return ids if isinstance(ids, Tensor) else torch.tensor(ids, dtype=torch.int64, device="cpu")
+
+
+def refuse_other_ids(flags: Sequence[Tensor]) -> None:
+    """Raise InputError if ids that lie on a device differ, as :func:`compare_ids` flagged it."""
+    if flags and torch.stack(list(flags)).any().item():
+        raise InputError(
+            "some differ from the id of their target",
+            where="predictions, key 'image_id'",
+            remedy="give predictions and targets in the same order of images",
+        )
+
+
 def read_sizes(entries: Sequence[Any] | Tensor, where: str) -> ImageSizes:
     """Heights and widths, as copies.
 

@@ -25,9 +25,10 @@ from typing import Any, Self, cast
 from torch import Tensor
 
 from ..host_work import host_work
-from ..inputs.images import read_image_ids, refuse_other_ids
+from ..inputs.images import read_image_ids
 from ..inputs.layouts import LayoutBatch, LayoutRows, layout_fault, pack_layouts
 from ..inputs.packing import Rows
+from ..inputs.per_image import refuse_other_ids
 from ..lanes import Lanes
 from ..matching.layout import match_layouts
 from ..protocols import LayoutProtocol, load_protocol, protocol_title

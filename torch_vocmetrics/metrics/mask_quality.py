@@ -15,11 +15,11 @@ from ..inputs.images import (
     InputRules,
     fault_on_host,
     pack,
-    refuse_other_ids,
     suspects_on_device,
 )
 from ..inputs.keys import warn_of_unread_keys
 from ..inputs.packing import Rows
+from ..inputs.per_image import refuse_other_ids
 from ..matching.masks import overlaps_of_pairs
 from ..matching.pairs import candidate_pairs
 from ..ops.boxes import box_columns, intersection_over_union, pair_intersections

@@ -22,13 +22,12 @@ from ..inputs.images import (
     pack,
     read_image_ids,
     read_image_sizes,
-    refuse_other_ids,
     suspects_on_device,
     warn_of_coarse_boxes,
 )
 from ..inputs.keys import warn_of_unread_keys
 from ..inputs.packing import Rows
-from ..inputs.per_image import kind_of_ids
+from ..inputs.per_image import kind_of_ids, refuse_other_ids
 from ..lanes import Lanes
 from ..matching import match_images
 from ..protocols import DetectionProtocol, MissRateProtocol
