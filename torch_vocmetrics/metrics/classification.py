@@ -18,7 +18,7 @@ import torch
 
 from ..errors import InputError
 from ..host_work import host_work
-from ..inputs.faults import on_host
+from ..inputs.numbers import on_host
 from ..protocols import ClassificationProtocol, load_protocol
 from ..results import ClassificationResult
 from ..summaries.challenges import classification_result
