@@ -2,7 +2,7 @@
 
 A size is checked before memory of that size is asked for, or before native code sees it. Each limit
 is far above what the known data sets need; where a user may need more, a reader has an argument for
-it (``max_bytes``, ``max_pixels``) and the command has ``--max-file-size``.
+it (``max_bytes``, ``max_pixels``) and the command has ``--max-file-size`` and ``--max-pixels``.
 """
 
 from __future__ import annotations

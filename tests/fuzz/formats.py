@@ -138,7 +138,7 @@ def images() -> list[bytes]:
 
 
 def state() -> list[bytes]:
-    rows = {"boxes": torch.tensor([BOX]), "labels": torch.tensor([1])}
+    rows = {"boxes": torch.tensor([BOX]), "labels": torch.tensor([0])}
     metric = DetectionAP("coco2017", num_classes=2)
     metric.update([rows | {"scores": torch.tensor([0.5])}], [rows | {"image_id": 3}])
     return [written("a.npz", metric.save_state)]

@@ -10,11 +10,14 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from torch_vocmetrics import FileFormatError, InputError, VocMetricsWarning
 from torch_vocmetrics.cli import main
 from torch_vocmetrics.errors import printable
+from torch_vocmetrics.io import write_label_map
+from torch_vocmetrics.io.caltech import evaluated_frames
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = "a\nb\r\x1b[31m\x9b2J\u202e\u2028\ud800"
@@ -38,6 +41,7 @@ def test_errors_and_warnings_are_one_printable_line() -> None:
 
 def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment.pop("PYTHONUNBUFFERED", None)  # argparse passes over what fails at once
     return subprocess.run(
         ["bash", "-c", command],
         capture_output=True,
@@ -54,6 +58,8 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     [
         ("protocols >&-", 2, "vocmetrics: error: standard output: Bad file descriptor\n"),
         ("protocols > /dev/full", 2, "error: standard output: No space left on device\n"),
+        ("--help > /dev/full", 2, "error: standard output: No space left on device\n"),
+        ("> /dev/full", 2, "error: standard output: No space left on device\n"),
         ("protocols voc207 2> /dev/full", 2, ""),
         ("protocols >&- 2>&-", 2, ""),
     ],
@@ -148,6 +154,42 @@ def test_memory_that_is_not_enough(coco: Path, capsys: Any, monkeypatch: Any) ->
     monkeypatch.setattr("torch_vocmetrics.io.read_coco_ground_truths", fail)
     assert main(of_coco(coco)) == 2
     assert "the memory is not enough" in capsys.readouterr().err
+
+
+def test_an_interruption_while_modules_are_imported(capsys: Any, monkeypatch: Any) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("torch_vocmetrics.cli.command.import_module", interrupt)
+    assert main(["protocols"]) == 130
+    assert capsys.readouterr().err == "vocmetrics: interrupted\n"
+
+
+def test_lists_that_are_not_utf8(tmp_path: Path, capsys: Any) -> None:
+    for task in ("Main", "Layout"):
+        listed = tmp_path / "ImageSets" / task / "test.txt"
+        listed.parent.mkdir(parents=True)
+        listed.write_bytes(b"000001\n\xff\n")
+        assert main(["statistics", str(tmp_path), "--task", task]) == 2
+        assert "test.txt, line 2: not UTF-8 text" in capsys.readouterr().err
+
+
+def test_a_step_beyond_all_frames(tmp_path: Path, capsys: Any) -> None:
+    for step in (0, -1, 2**31, 10**30):
+        with pytest.raises(InputError, match="step: must be at least 1 and below"):
+            evaluated_frames(100, step)
+    assert list(evaluated_frames(100, 2**31 - 1)) == []
+
+
+def test_a_larger_image_on_request(tmp_path: Path, capsys: Any) -> None:
+    for name in ("true", "found"):
+        (tmp_path / name).mkdir()
+        write_label_map(tmp_path / name / "a.png", np.zeros((9, 9), np.uint8))
+    argv = ["evaluate", "segmentation/voc2012", "--ground-truth", str(tmp_path / "true")]
+    argv += ["--detections", str(tmp_path / "found"), "--max-pixels"]
+    assert main([*argv, "80"]) == 2
+    assert "a.png: the image is larger than the limit of 80 pixels" in capsys.readouterr().err
+    assert main([*argv, "81"]) == 0
 
 
 def test_output_errors_are_input_errors() -> None:

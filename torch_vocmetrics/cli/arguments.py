@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from torch_vocmetrics import __version__
 
+from ..limits import MAX_PIXELS
 from ..protocols import CALTECH_FRAME_STEP, CALTECH_SETS, PAINTINGS, SET_TASKS
 
 
@@ -82,9 +83,21 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
     add("--device", default="cpu", help="where to evaluate: cpu or cuda [cpu]")
     add("--json", metavar="FILE", help="write all numbers there; - is stdout, without the table")
     add("--quiet", action="store_true", help="no table and no progress")
-    add("--max-file-size", type=_mebibytes, metavar="MIB", help="read files up to this size")
+    add("--max-file-size", type=_count, metavar="MIB", help="read files up to this size")
+    _max_pixels(parser)
     _miss_rate(parser)
     _save_state(parser)
+
+
+def _max_pixels(parser: argparse.ArgumentParser) -> None:
+    """``--max-pixels``, for larger images than the limit."""
+    parser.add_argument(
+        "--max-pixels",
+        type=_count,
+        default=MAX_PIXELS,
+        metavar="N",
+        help=f"read images up to this size [{MAX_PIXELS}]",
+    )
 
 
 def _miss_rate(parser: argparse.ArgumentParser) -> None:
@@ -162,6 +175,7 @@ def _view(parser: argparse.ArgumentParser) -> None:
     add("--image-set", default="test", metavar="NAME", help="list in ImageSets/Main [test]")
     add("--images", metavar="ID,ID", help="these images of the list only")
     add("--min-score", type=float, default=float("-inf"), help="leave out lower scores")
+    _max_pixels(parser)
 
 
 def _convert(parser: argparse.ArgumentParser) -> None:
@@ -204,6 +218,7 @@ def _paint(parser: argparse.ArgumentParser) -> None:
     )
     add("--confidence", type=float, default=-math.inf, help="paint from this confidence on")
     add("--quiet", action="store_true", help="say nothing")
+    _max_pixels(parser)
 
 
 def _merge(parser: argparse.ArgumentParser) -> None:
@@ -247,7 +262,7 @@ def _list_of(kind: Callable[[str], float]) -> Callable[[str], tuple[float, ...]]
     return numbers
 
 
-def _mebibytes(text: str) -> int:
+def _count(text: str) -> int:
     count = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
     if count < 1:
         raise argparse.ArgumentTypeError(f"a whole number from 1 to 999999999, got {text[:40]!r}")

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from ..errors import VocMetricsError, VocMetricsWarning
 from .arguments import command_parser
-from .streams import replace_closed_streams, say
+from .streams import flush_output, replace_closed_streams, say
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,20 +24,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         ...
     """
     replace_closed_streams()
-    parser = command_parser()
-    try:
-        args = parser.parse_args(argv)
-        if args.run is None:
-            parser.print_help()
-            return 0
-    except SystemExit as stop:  # argparse has said what is wrong, or printed its help
-        return int(stop.code or 0)
     with warnings.catch_warnings():
         warnings.simplefilter("always", VocMetricsWarning)
         warnings.showwarning = _show_warning  # type: ignore[assignment]
         try:
-            module, _, function = args.run.partition(":")
-            getattr(import_module(f".{module}", __package__), function)(args)
+            code = _run(argv)
+            flush_output()
+            return code
         except BrokenPipeError:  # whoever reads the table has seen enough
             return 0
         except OSError as error:
@@ -50,7 +43,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         except MemoryError:
             return _fail("the memory is not enough for these files")
         except KeyboardInterrupt:
+            say("vocmetrics: interrupted")
             return 130
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    """Parse the arguments and run the subcommand; what it raises becomes a sentence above."""
+    parser = command_parser()
+    try:
+        args = parser.parse_args(argv)
+    except SystemExit as stop:  # argparse has said what is wrong, or printed its help
+        return int(stop.code or 0)
+    if args.run is None:
+        parser.print_help()
+        return 0
+    module, _, function = args.run.partition(":")
+    getattr(import_module(f".{module}", __package__), function)(args)
     return 0
 
 

@@ -33,7 +33,7 @@ def evaluate_segmentation(
             raise InputError("not an option of segmentation", where=f"--{option.replace('_', '-')}")
     pairs = io.pair_label_images(args.ground_truth, args.detections, args.image_set)
     metric = MeanIoU(protocol, class_names=args.classes)
-    for image_id, predicted, true in io.read_label_pairs(pairs):
+    for image_id, predicted, true in io.read_label_pairs(pairs, max_pixels=args.max_pixels):
         metric.update([predicted.to(device)], [true.to(device)], [image_id])
     result = metric.compute()
     keep_state(args, metric)
@@ -87,7 +87,7 @@ def paint(args: argparse.Namespace) -> None:
     """Write the label images of a detector."""
     check_output_folder(args.output, "--output")
     names = args.classes or load_dataset("voc2007").class_names
-    sizes = _sizes(args.images)
+    sizes = _sizes(args.images, args.max_pixels)
     listed = args.images / "ImageSets" / "Segmentation" / f"{args.image_set}.txt"
     image_ids = io.read_image_set(listed) if listed.exists() else None
     if image_ids is not None and args.painting == PAINTINGS[1]:
@@ -105,6 +105,7 @@ def paint(args: argparse.Namespace) -> None:
         painting=args.painting,
         image_ids=image_ids,
         confidence=args.confidence,
+        max_pixels=args.max_pixels,
     ):
         for folder, labels in zip(folders, (one.classes, one.instances), strict=True):
             path = path_inside(folder, f"{one.image_id}.png", to_write=True)
@@ -114,12 +115,12 @@ def paint(args: argparse.Namespace) -> None:
         show(printable(f"{count} images painted into {args.output}"))
 
 
-def _sizes(folder: Path) -> dict[str, tuple[int, int]]:
+def _sizes(folder: Path, max_pixels: int) -> dict[str, tuple[int, int]]:
     """Height and width of every image of a development kit."""
     for name in ("JPEGImages", "SegmentationClass"):
         paths = sorted((folder / name).glob("*.*")) if (folder / name).is_dir() else []
         if paths:
-            return {path.stem: io.read_image_size(path) for path in paths}
+            return {path.stem: io.read_image_size(path, max_pixels=max_pixels) for path in paths}
     raise InputError(
         "no images to take sizes from", where=str(folder), remedy="give the folder of the kit"
     )

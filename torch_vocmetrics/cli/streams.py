@@ -34,8 +34,19 @@ def show(text: str) -> None:
         BrokenPipeError: if nobody reads any more.
         OSError: if the text cannot be written, such as to a full disk.
     """
+    flush_output(text + "\n")
+
+
+def flush_output(text: str = "") -> None:
+    """Write a text, and what was written before it, to standard output.
+
+    Raises:
+        BrokenPipeError: if nobody reads any more.
+        OSError: if it cannot be written.
+    """
     try:
-        sys.stdout.write(text + "\n")
+        if text:
+            sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
         # Python writes what is left when it ends: that must not fail a second time.

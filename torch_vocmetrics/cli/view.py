@@ -18,6 +18,7 @@ from .. import io
 from ..errors import InputError
 from ..io.images import open_image
 from ..io.names import path_inside
+from ..limits import MAX_PIXELS
 from ..protocols import DetectionProtocol, load_dataset, load_protocol
 from ..results import VocDetectionResult
 from .report import check_output_folder
@@ -60,7 +61,9 @@ def run(args: argparse.Namespace) -> None:
             scored = zip(rows["labels"][keep].tolist(), rows["scores"][keep].tolist(), strict=True)
             words = [f"{names[label]} {score:.3g}" for label, score in scored]
             colors = [DETECTION] * len(words)
-        drawn = draw(read_image(args.folder, str(image_id)), boxes, words, colors)
+        drawn = draw(
+            read_image(args.folder, str(image_id), max_pixels=args.max_pixels), boxes, words, colors
+        )
         write_png(path_inside(args.output, f"{image_id}.png", to_write=True), drawn)
     say(f"{len(chosen)} images written to {args.output}")
 
@@ -91,7 +94,7 @@ def true_positives(
     return right
 
 
-def read_image(folder: Path, image_id: str) -> Tensor:
+def read_image(folder: Path, image_id: str, *, max_pixels: int = MAX_PIXELS) -> Tensor:
     """[3, H, W] uint8.
 
     Raises:
@@ -102,7 +105,7 @@ def read_image(folder: Path, image_id: str) -> Tensor:
         for suffix in SUFFIXES:
             path = path_inside(folder / place, f"{image_id}{suffix}")
             if path.is_file():
-                with open_image(path) as (image, _):
+                with open_image(path, max_pixels=max_pixels) as (image, _):
                     pixels = np.asarray(image.convert("RGB"))
                 return torch.from_numpy(pixels.copy()).permute(2, 0, 1)
     raise InputError(

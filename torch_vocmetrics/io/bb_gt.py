@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..errors import FileFormatError, InputError
-from ..limits import MAX_TEXT_BYTES
+from ..limits import MAX_TEXT_BYTES, MAX_XML_BYTES
 from . import bb_apply
 from .files import read_text
 from .number_rows import read_number_rows
@@ -129,14 +129,14 @@ class BbGtObjects(NamedTuple):
 
 
 def read_bb_gt_objects(
-    path: str | Path, conditions: Conditions | None = None, *, max_bytes: int = MAX_TEXT_BYTES
+    path: str | Path, conditions: Conditions | None = None, *, max_bytes: int | None = None
 ) -> BbGtObjects:
     """Read the objects of one image.
 
     Args:
         path: the file.
         conditions: which objects are kept and which of them count; None keeps and counts all.
-        max_bytes: the largest file that is read.
+        max_bytes: the largest file that is read; None for 1 GiB of text or 4 MiB of XML.
 
     Raises:
         FileFormatError: naming file and line or element, for what cannot be understood.
@@ -144,7 +144,10 @@ def read_bb_gt_objects(
     """
     chosen = conditions or Conditions()
     path = Path(path)
-    rows = _read_text(path, max_bytes) if chosen.form == 0 else _read_xml(path, chosen.form)
+    if chosen.form == 0:
+        rows = _read_text(path, MAX_TEXT_BYTES if max_bytes is None else max_bytes)
+    else:
+        rows = _read_xml(path, chosen.form, MAX_XML_BYTES if max_bytes is None else max_bytes)
     known = {*chosen.labels, *chosen.ignored_labels}
     rows = [row for row in rows if not known or row.label in known]
     table = np.array([row.numbers for row in rows], np.float64).reshape(-1, 11)
@@ -201,9 +204,9 @@ def _read_text(path: Path, max_bytes: int) -> list[_Row]:
     return rows
 
 
-def _read_xml(path: Path, form: int) -> list[_Row]:
+def _read_xml(path: Path, form: int, max_bytes: int) -> list[_Row]:
     rows = []
-    for one in read_annotation(path).objects:
+    for one in read_annotation(path, max_bytes=max_bytes).objects:
         x1, y1, x2, y2 = one.box
         box = [x1, y1, x2 - x1, y2 - y1]
         hidden = form == 1 and (one.occluded or one.truncated)
@@ -265,7 +268,7 @@ def read_bb_gt_ground_truths(
     folder: str | Path,
     conditions: Conditions | None = None,
     *,
-    max_bytes: int = MAX_TEXT_BYTES,
+    max_bytes: int | None = None,
 ) -> GroundTruthFile:
     """Read a folder of files, one an image, in the order of their names.
 
@@ -275,7 +278,7 @@ def read_bb_gt_ground_truths(
     Args:
         folder: the folder.
         conditions: see :class:`Conditions`.
-        max_bytes: the largest file that is read.
+        max_bytes: the largest file that is read; None for 1 GiB of text or 4 MiB of XML.
 
     Raises:
         FileFormatError: naming file and line or element, or if the folder holds no such files.

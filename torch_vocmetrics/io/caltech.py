@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..errors import FileFormatError
+from ..errors import FileFormatError, InputError
 from ..limits import MAX_MATLAB_BYTES
 from ..protocols import CALTECH_FRAME_STEP
 from .bb_gt import detection_file
@@ -122,7 +122,13 @@ def find_videos(folder: str | Path, sets: Sequence[int] | None = None) -> list[s
 
 
 def evaluated_frames(count: int, step: int = CALTECH_FRAME_STEP) -> range:
-    """Frames of a video that are evaluated, counted from 0: step - 1, 2 * step - 1, ..."""
+    """Frames of a video that are evaluated, counted from 0: step - 1, 2 * step - 1, ...
+
+    Raises:
+        InputError: unless the step is in [1, 2**31).
+    """
+    if not 1 <= step < 2**31:
+        raise InputError("must be at least 1 and below 2**31", where="step", got=step)
     return range(step - 1, count, step)
 
 
@@ -210,12 +216,13 @@ def read_caltech_detections(
             ("frame", "x", "y", "width", "height", "score"),
             max_bytes=max_bytes,
         )
+        evaluated = evaluated_frames(count, step)
         frame = rows.places(0, 1, count, "the frame")
         mine = frame % step == step - 1
         places.append(images + frame[mine] // step)
         boxes.append(rows.boxes(1)[mine])
         scores.append(rows.values[mine, 5])
-        images += len(evaluated_frames(count, step))
+        images += len(evaluated)
     return detection_file(
         np.concatenate(places), np.concatenate(boxes), np.concatenate(scores), images
     )

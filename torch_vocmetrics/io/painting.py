@@ -39,6 +39,7 @@ def create_segmentations_from_detections(
     painting: str = "increasing_confidence",
     image_ids: Sequence[str] | None = None,
     confidence: float = -math.inf,
+    max_pixels: int = MAX_PIXELS,
 ) -> Iterator[PaintedImage]:
     """Paint the boxes of every image; later ones cover earlier ones.
 
@@ -54,10 +55,11 @@ def create_segmentations_from_detections(
             ``"class_order"`` (2007): by class and line whatever the confidence, only for images
             with detections, whether in ``image_ids`` or not.
         image_ids: the segmentation set; None for all images with a size.
+        max_pixels: the largest image that is painted.
         confidence: detections below it are not painted, but keep their number.
 
     Raises:
-        InputError: for an unknown painting, or an image size above the limit of 2**26 pixels.
+        InputError: for an unknown painting, or an image size above ``max_pixels``.
         FileFormatError: naming file and line, for a malformed row or an image without a size.
 
     Source: VOCcode/create_segmentations_from_detections.m (2007; 2008-2012 equal).
@@ -66,9 +68,9 @@ def create_segmentations_from_detections(
         raise InputError(f"must be one of {', '.join(PAINTINGS)}", where="painting", got=painting)
     names = list(image_sizes)
     for name, (height, width) in image_sizes.items():
-        if not (height > 0 and width > 0 and height * width <= MAX_PIXELS):
+        if not (height > 0 and width > 0 and height * width <= max_pixels):
             raise InputError(
-                f"sizes must be above 0 and of at most {MAX_PIXELS:,} pixels",
+                f"sizes must be above 0 and of at most {max_pixels:,} pixels",
                 where=f"image_sizes, image {name}",
                 got=f"{height} x {width}",
             )
