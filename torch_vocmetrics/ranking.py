@@ -58,6 +58,13 @@ class Ranking:
         """K."""
         return self.class_starts.shape[0] - 1
 
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the columns that have an entry for each detection or claimant."""
+        columns = (self.scores, *self.within, self.out_of_range)
+        claims = (self.claimant, self.true_positive, self.ignored)
+        return sum(column.numel() * column.element_size() for column in (*columns, *claims))
+
     def outcomes(self, area: int, threshold: int) -> tuple[Tensor, Tensor]:
         """Whether rows are true positives, and whether they are ignored, [N] bool each."""
         place = self.lanes.place(area, threshold)

@@ -1,7 +1,8 @@
 """From a ranking to curves read at recall levels, as COCOeval.accumulate does.
 
 All area ranges, limits of detections, IoU thresholds and classes are curves of one flat table of
-true positives, in the order [A, M, T, K]: a few operations on many numbers.
+true positives, in the order [A, M, T, K]: a few operations on many numbers. Recall levels come
+first in what is read, so that a maximum over the levels behind is one of long rows.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from .lanes import area_place, columns
 from .ops.selection import rows_where, take, take_along
-from .ops.sums import sums_before
+from .ops.sums import maximum_from_here, sums_before
 from .protocols import DetectionProtocol
 from .ranking import Ranking
 from .transfer import from_host
@@ -24,15 +25,24 @@ class Interpolated(NamedTuple):
     """Curves of A area ranges, M limits, T IoU thresholds and K classes, read at R recall levels.
 
     Attributes:
-        precision: [A, M, T, K, R] float64, 0 at levels that are not reached.
-        scores: [A, M, T, K, R] as the detections have them, likewise.
-        recall: [A, M, T, K] float64, the largest recall.
-        true_positives, false_positives: [A, M, T, K] int64.
+        precision: [R, A, M, T, K] float64, 0 at levels that are not reached.
+        scores: [R, A, M, T, K] as the detections have them, likewise.
     """
 
     precision: Tensor
     scores: Tensor
-    recall: Tensor
+
+
+class AtLargestLimit(NamedTuple):
+    """The same curves under the largest limit alone, without scores, and counts of all limits.
+
+    Attributes:
+        precision: [R, A, T, K] float64, 0 at levels that are not reached or without positives.
+        true_positives: [A, M, T, K] int64.
+        false_positives: [A, T, K] int64, under the largest limit.
+    """
+
+    precision: Tensor
     true_positives: Tensor
     false_positives: Tensor
 
@@ -58,14 +68,28 @@ def interpolate(
     reached = _Reached.of(hits.found.amax(dim=(1, 2)), npos, levels)
     precision = _best_precision(hits, reached, protocol.precision_epsilon)
     scores = _first_scores(hits, reached, ranking, levels)
-    npos = npos[:, None, None]
-    undefined = npos == 0
+    undefined = (npos == 0)[:, None, None]
     return Interpolated(
-        precision.masked_fill_(undefined.unsqueeze(-1), math.nan),
-        scores.masked_fill_(undefined.unsqueeze(-1), math.nan),
-        (hits.found / npos.double()).masked_fill_(undefined, math.nan),
-        hits.found,
-        hits.total - hits.found,
+        precision.masked_fill_(undefined, math.nan), scores.masked_fill_(undefined, math.nan)
+    )
+
+
+def at_largest_limit(ranking: Ranking, areas: range, protocol: DetectionProtocol) -> AtLargestLimit:
+    """What the numbers of a result need: a third of :func:`interpolate` with COCO's three limits.
+
+    Arguments are those of :func:`interpolate`.
+    """
+    levels = torch.tensor(protocol.recall_levels, dtype=torch.float64, device=ranking.scores.device)
+    npos = ranking.num_positives[areas.start : areas.stop]
+    largest = len(ranking.within)
+    outcomes = _Outcomes.of(ranking, areas, range(largest, largest + 1))
+    hits = _hits(outcomes, ranking.class_starts)
+    reached = _Reached.of(hits.found.amax(dim=(1, 2)), npos, levels)
+    found = [_found_within(limit, outcomes, hits) for limit in ranking.within]
+    return AtLargestLimit(
+        _best_precision(hits, reached, protocol.precision_epsilon).squeeze(2),
+        torch.cat([*found, hits.found], dim=1),
+        (hits.total - hits.found).squeeze(1),
     )
 
 
@@ -75,7 +99,7 @@ class _Reached(NamedTuple):
     Attributes:
         levels: how many levels, for each area range, class and n that occurs.
         starts: [A, 1, 1, K] where area ranges and classes begin in ``levels``.
-        needed: [A, 1, 1, K, R] the least n that reaches a level.
+        needed: [R, A, 1, 1, K] the least n that reaches a level.
     """
 
     levels: Tensor
@@ -95,7 +119,8 @@ class _Reached(NamedTuple):
         width = levels.shape[0] + 1
         wanted = torch.arange(1, width, device=npos.device) + (kinds * width).unsqueeze(1)
         needed = torch.searchsorted(count + kind * width, wanted).sub_(starts.unsqueeze(1)).add_(1)
-        return cls(count, starts.reshape(shape), needed.reshape(*shape, -1))
+        needed = needed.reshape(*shape, -1).permute(4, 0, 1, 2, 3)
+        return cls(count, starts.reshape(shape), needed)
 
 
 class _Outcomes(NamedTuple):
@@ -152,6 +177,7 @@ class _Hits(NamedTuple):
     """The H true positives of all curves, each by falling score.
 
     Attributes:
+        claim: [H] which of the claimants they are.
         row: [H] rows of the ranking.
         curve: [H] place of the curve in [A, M, T, K].
         seen: [H] how many detections of the curve that are not ignored come up to here.
@@ -159,6 +185,7 @@ class _Hits(NamedTuple):
         found, total: [A, M, T, K] true positives and detections that are not ignored.
     """
 
+    claim: Tensor
     row: Tensor
     curve: Tensor
     seen: Tensor
@@ -202,26 +229,34 @@ def _hits(outcomes: _Outcomes, class_starts: Tensor) -> _Hits:
     curve = label.index_select(0, claim).add_(family, alpha=class_starts.shape[0] - 1)
     seen -= before[..., :-1].flatten().index_select(0, curve)
     row = claimant.to(whole).index_select(0, claim)
-    return _Hits(row, curve, seen, ends[..., :-1], found, before.diff(dim=-1).long())
+    return _Hits(claim, row, curve, seen, ends[..., :-1], found, before.diff(dim=-1).long())
+
+
+def _found_within(within: Tensor, outcomes: _Outcomes, hits: _Hits) -> Tensor:
+    """[A, 1, T, K] int64 true positives among the rows ``within`` [N] a smaller limit."""
+    inside = within.index_select(0, outcomes.claimant).index_select(0, hits.claim)
+    found = torch.zeros_like(hits.found)
+    found.view(-1).index_add_(0, hits.curve, inside.to(found.dtype))
+    return found
 
 
 def _best_precision(hits: _Hits, reached: _Reached, epsilon: float) -> Tensor:
-    """[A, M, T, K, R] largest precision of the hits that reach a level; 0 where none does."""
-    curves, width = hits.found.numel(), reached.needed.shape[-1] + 1
+    """[R, A, M, T, K] largest precision of the hits that reach a level; 0 where none does."""
+    curves, width = hits.found.numel(), reached.needed.shape[0] + 1
     number = torch.arange(hits.row.shape[0], dtype=hits.row.dtype, device=hits.row.device)
     entry = (reached.starts - hits.firsts).flatten().to(number.dtype)
     level = reached.levels.index_select(0, entry.index_select(0, hits.curve).add_(number))
     place = number.add_(1).sub_(hits.firsts.flatten().to(number.dtype).index_select(0, hits.curve))
     precision = hits.seen.double().add_(epsilon)
     torch.div(place, precision, out=precision)
-    spots = level.add_(hits.curve, alpha=width)
+    spots = level.mul_(curves).add_(hits.curve)
     best = precision.new_zeros(curves * width).scatter_reduce_(0, spots, precision, "amax")
-    best = best.reshape(curves, width)[:, 1:].flip(1).cummax(dim=1).values.flip(1)
-    return best.reshape(*hits.found.shape, -1)
+    best = maximum_from_here(best.reshape(width, curves)[1:])
+    return best.reshape(-1, *hits.found.shape)
 
 
 def _first_scores(hits: _Hits, reached: _Reached, ranking: Ranking, levels: Tensor) -> Tensor:
-    """[A, M, T, K, R] the score at which a level is reached, 0 where it is not.
+    """[R, A, M, T, K] the score at which a level is reached, 0 where it is not.
 
     Recall 0 is reached by the first detection, whatever its outcome.
     """
@@ -232,9 +267,9 @@ def _first_scores(hits: _Hits, reached: _Reached, ranking: Ranking, levels: Tens
     needed, found, firsts = (
         whole.to(rows.dtype) for whole in (reached.needed, hits.found, hits.firsts)
     )
-    place = (firsts - 1).unsqueeze(-1) + needed
-    place.masked_fill_(needed > found.unsqueeze(-1), hits.row.shape[0])
+    place = (firsts - 1) + needed
+    place.masked_fill_(needed > found, hits.row.shape[0])
     row = rows.index_select(0, place.flatten()).reshape(place.shape)
-    first = torch.where(starts.diff() > 0, starts[:-1], nothing).to(row.dtype).unsqueeze(1)
-    row = torch.where(levels <= 0, first, row)
+    first = torch.where(starts.diff() > 0, starts[:-1], nothing).to(row.dtype)
+    row = torch.where((levels <= 0).reshape(-1, 1, 1, 1, 1), first, row)
     return scores.index_select(0, row.flatten()).reshape(place.shape)

@@ -51,7 +51,7 @@ def test_shares_and_blocks_change_nothing(protocol: str, monkeypatch: pytest.Mon
     for rows, block in ((200, 2**15), (200, 50), (200, 1), (1, 60)):
         monkeypatch.setattr(recorded, "CHUNK_ROWS", rows)
         monkeypatch.setattr(summaries.detection, "BLOCK_ROWS", block)
-        monkeypatch.setattr(summaries.detection, "GRID_ROWS", block)
+        monkeypatch.setattr(summaries.coco_grid, "BLOCK_ROWS", block)
         assert numbers() == wanted, (rows, block)
 
 
@@ -69,7 +69,7 @@ def test_blocks_of_classes() -> None:
 
 
 def test_large_classes_are_read_in_portions() -> None:
-    portions = summaries.detection._portions
+    portions = summaries.coco_grid._portions
     assert portions(4, 3, 12) == [(range(4), range(3))]
     assert portions(4, 3, 11) == [(range(area, area + 1), range(3)) for area in range(4)]
     few = portions(2, 2, 0)

@@ -52,6 +52,6 @@ def by_score(rows: list[Row], key: Callable[[Row], Detection]) -> list[Row]:
     return sorted(rows, key=lambda row: (-key(row).score, key(row).order))
 
 
-def float64(values: list[float]) -> Tensor:
-    """Make a float64 tensor of a list."""
+def float64(values: list[float] | list[list[float]]) -> Tensor:
+    """Make a float64 tensor of lists."""
     return as_tensor(np.array(values, dtype=np.float64))

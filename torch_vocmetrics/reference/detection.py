@@ -265,8 +265,13 @@ def coco_result(
     if rules.mean_over == "defined_values":
         # summarize takes the mean of all entries at once, which rounds otherwise.
         mean, classes = mean_of_defined(headline), int((num_positives[0] > 0).sum())
+    largest = [as_tensor(precision[..., a, -1]) for a in range(A)]
     return CocoDetectionResult(
         **common,
+        average_precision_by_area=float64([mean_of_defined(one) for one in largest]),
+        mean_precision_by_area=float64(
+            [[mean_of_defined(one[t]) for t in range(T)] for one in largest]
+        ),
         mean_average_precision=mean,
         num_classes_averaged=classes,
         average_precision=float64(average_precision),

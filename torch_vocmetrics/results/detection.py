@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..protocols import DetectionProtocol, protocol_title
+from .deferred import MadeWhenRead
 from .numbers import json_text, mean_of_defined
 
 
@@ -103,16 +104,21 @@ class CocoDetectionResult(DetectionResult):
     """Result of the COCO protocols: the arrays of pycocotools, NaN for its -1.
 
     Attributes:
-        precision: [T, R, K, A, M] float64, interpolated at the recall levels.
+        precision: [T, R, K, A, M] float64, interpolated at the recall levels; made when it is read.
         recall: [T, K, A, M] float64, the largest recall reached.
         scores: [T, R, K, A, M] as the detections came, score at which each recall level is reached,
-            0 where not.
+            0 where not; made when it is read.
+        mean_precision_by_area: [A, T] float64, mean over recall levels and classes with positives,
+            largest limit.
+        average_precision_by_area: [A] float64, the same over all thresholds together.
         num_positives_by_area: [A, K] int64.
     """
 
-    precision: Tensor
+    precision: MadeWhenRead = MadeWhenRead()  # noqa: RUF009
     recall: Tensor
-    scores: Tensor
+    scores: MadeWhenRead = MadeWhenRead()  # noqa: RUF009
+    mean_precision_by_area: Tensor
+    average_precision_by_area: Tensor
     num_positives_by_area: Tensor
 
     def mean_precision(
@@ -129,6 +135,11 @@ class CocoDetectionResult(DetectionResult):
         Raises:
             InputError: if the protocol has no such threshold, area, limit or class.
         """
+        limits = self.protocol.max_detections
+        if class_name is None and max_detections in (None, *limits[-1:]):
+            a, t = self._area(area), self._threshold(iou_threshold)
+            means = self.average_precision_by_area if t is None else self.mean_precision_by_area
+            return float(means[a] if t is None else means[a, t])
         return self._mean(self.precision, iou_threshold, area, max_detections, class_name)
 
     def mean_recall(
@@ -152,17 +163,22 @@ class CocoDetectionResult(DetectionResult):
     ) -> float:
         rules = self.protocol
         limits = rules.max_detections or (None,)
-        names = tuple(entry.name for entry in rules.area_ranges)
-        part = values[..., 0 if area is None else _place("area", area, names), :]
+        part = values[..., self._area(area), :]
         limit = -1 if max_detections is None else _place("max_detections", max_detections, limits)
         part = part[..., limit]
         if class_name is not None:
             k = _place("class_name", class_name, self.class_names)
             part = part[..., k : k + 1]
-        if iou_threshold is not None:
-            t = _place("iou_threshold", iou_threshold, rules.iou_thresholds)
-            part = part[t : t + 1]
-        return mean_of_defined(part)
+        t = self._threshold(iou_threshold)
+        return mean_of_defined(part if t is None else part[t : t + 1])
+
+    def _area(self, area: str | None) -> int:
+        names = tuple(entry.name for entry in self.protocol.area_ranges)
+        return 0 if area is None else _place("area", area, names)
+
+    def _threshold(self, iou_threshold: float | None) -> int | None:
+        known = self.protocol.iou_thresholds
+        return None if iou_threshold is None else _place("iou_threshold", iou_threshold, known)
 
     def _summary(self) -> dict[str, float]:
         rules = self.protocol

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ..averages import average_of, mean_over_classes, running_sum
 from ..curves import cumulative_counts, precision_recall
 from ..protocols import DetectionProtocol
 from ..ranking import Ranker, Ranking
-from ..recall_grid import Interpolated, interpolate
 from ..results import (
     CocoDetectionResult,
     DetectionResult,
@@ -24,12 +22,10 @@ from ..results import (
     as_tensor,
     mean_of_defined,
 )
+from .coco_grid import mean_precisions, read_curves
 
 BLOCK_ROWS = 2**17
 """Detections that are ranked together: few operations, and little memory for each."""
-GRID_ROWS = 2**14
-CLASS_ROWS = 2**9
-"""The same where all of their curves are read together, and what a class adds to its detections."""
 
 
 def detection_result(
@@ -103,74 +99,27 @@ def _class_curves(protocol: DetectionProtocol, ranking: Ranking) -> Iterator[_Cl
 def _coco_result(
     protocol: DetectionProtocol, ranker: Ranker, class_names: tuple[str, ...]
 ) -> CocoDetectionResult:
-    # Filled as [A, M, T, K, ...]; read as COCOeval has them, [T, (R,) K, A, M].
-    found = {
-        name: values.permute(2, *range(values.dim() - 1, 2, -1), 0, 1).cpu()
-        for name, values in _interpolated(protocol, ranker).items()
-    }
-    npos = ranker.num_positives.cpu()
-    main = found["precision"][..., 0, -1]
-    by_class = np.array([mean_of_defined(main[:, :, k]) for k in range(len(class_names))])
+    read, grid = read_curves(protocol, ranker)
+    npos, found = ranker.num_positives.cpu(), read.true_positives.cpu()
+    means = mean_precisions(read.precision.cpu().numpy(), npos.numpy() > 0)
+    recall = (found / npos[:, None, None].double()).permute(2, 3, 0, 1)
     return CocoDetectionResult(
         protocol=protocol,
         class_names=class_names,
-        mean_average_precision=mean_over_classes(by_class, npos[0].numpy())
+        mean_average_precision=mean_over_classes(means.by_class, npos[0].numpy())
         if protocol.mean_over == "classes_with_positives"
-        else mean_of_defined(main),
-        average_precision=as_tensor(by_class),
+        else float(means.by_area[0]),
+        average_precision=as_tensor(means.by_class),
         num_classes_averaged=int((npos[0] > 0).sum()),
         num_positives=npos[0],
-        true_positives=found["true_positives"][..., 0, -1].contiguous(),
-        false_positives=found["false_positives"][..., 0, -1].contiguous(),
+        true_positives=found[0, -1].contiguous(),
+        false_positives=read.false_positives[0].cpu().contiguous(),
         num_images=ranker.num_images,
         num_detections=ranker.num_detections,
-        precision=found["precision"],
-        recall=found["recall"],
-        scores=found["scores"],
+        precision=partial(grid.array, "precision"),
+        recall=recall,
+        scores=partial(grid.array, "scores"),
+        mean_precision_by_area=as_tensor(means.by_threshold),
+        average_precision_by_area=as_tensor(means.by_area),
         num_positives_by_area=npos,
     )
-
-
-def _interpolated(protocol: DetectionProtocol, ranker: Ranker) -> dict[str, Tensor]:
-    """[A, M, T, K, ...] for each field of :class:`Interpolated`, block by block."""
-    num_areas, num_limits = len(protocol.area_ranges), len(protocol.max_detections) or 1
-    levels = len(protocol.recall_levels)
-    shape = (num_areas, num_limits, len(protocol.iou_thresholds), ranker.num_classes)
-
-    def empty(dtype: torch.dtype, *more: int) -> Tensor:
-        return torch.empty((*shape, *more), dtype=dtype, device=ranker.device)
-
-    arrays = Interpolated(
-        precision=empty(torch.float64, levels),
-        scores=empty(ranker.score_dtype, levels),
-        recall=empty(torch.float64),
-        true_positives=empty(torch.int64),
-        false_positives=empty(torch.int64),
-    )._asdict()
-    for classes in ranker.blocks(GRID_ROWS, CLASS_ROWS):
-        part = {
-            name: values[:, :, :, classes.start : classes.stop] for name, values in arrays.items()
-        }
-        _interpolate_block(protocol, ranker.ranked(classes), part)
-    return arrays
-
-
-def _interpolate_block(
-    protocol: DetectionProtocol, ranking: Ranking, arrays: dict[str, Tensor]
-) -> None:
-    """Fill ``arrays`` [A, M, T, k, ...] with the curves of some classes."""
-    num_areas, num_limits = arrays["precision"].shape[:2]
-    together = 2 * GRID_ROWS * num_areas * num_limits // max(ranking.scores.shape[0], 1)
-    for areas, limits in _portions(num_areas, num_limits, together):
-        for name, values in interpolate(ranking, areas, limits, protocol)._asdict().items():
-            arrays[name][areas.start : areas.stop, limits.start : limits.stop] = values
-
-
-def _portions(num_areas: int, num_limits: int, most: int) -> list[tuple[range, range]]:
-    """All area ranges and limits; of large classes fewer at once, whose curves need less memory."""
-    areas, limits = range(num_areas), range(num_limits)
-    if most >= num_areas * num_limits:
-        return [(areas, limits)]
-    if most >= num_limits:
-        return [(areas[i : i + 1], limits) for i in areas]
-    return [(areas[i : i + 1], limits[j : j + 1]) for i in areas for j in limits]
