@@ -12,6 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .bit_counts import bit_counts
+
 WORD = 64
 WORKSPACE_BYTES = 2**23
 """The largest temporary of a step: 8 MiB whatever the number and size of masks."""
@@ -103,7 +105,7 @@ def _common_on_host(
         for start in range(0, places.size, step):
             part = places[start : start + step]
             both = bits[i[part], top:bottom, left:right] & crop
-            common[part] = np.bitwise_count(both).reshape(part.size, -1).sum(1, dtype=np.int64)
+            common[part] = bit_counts(both).reshape(part.size, -1).sum(1, dtype=np.int64)
     return common
 
 
@@ -141,7 +143,7 @@ def _count_bits(words: Tensor) -> Tensor:
     """[N]: bits set in each row of ``words`` [N, W] int64."""
     if words.device.type == "cpu":
         # As unsigned: NumPy counts the bits of the absolute value.
-        counts = np.bitwise_count(np.ascontiguousarray(words.numpy()).view(np.uint64))
+        counts = bit_counts(np.ascontiguousarray(words.numpy()).view(np.uint64))
         return torch.from_numpy(counts.sum(1, dtype=np.int64))
     # Sums of neighbouring 1, 2 and 4 bits; the shift is arithmetic, so the mask clears the sign.
     pairs = words - ((words >> 1) & 0x5555555555555555)

@@ -62,7 +62,7 @@ def write_state(path: str | Path, state: Mapping[str, Any], protocols: Sequence[
     header["sha256"] = _digest(header, arrays)
     letters = np.frombuffer(json.dumps(header, allow_nan=False).encode(), dtype=np.uint8)
     with written_whole(path) as file:
-        np.savez(file, allow_pickle=False, **{_HEADER: letters}, **arrays)
+        np.savez(file, **{_HEADER: letters}, **arrays)  # type: ignore[arg-type]
 
 
 def read_state(path: str | Path) -> tuple[dict[str, Any], list[Any]]:
