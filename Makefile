@@ -3,12 +3,13 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+OLDEST ?= .venv-oldest
 N ?= 5
 SEED ?= 0
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick check test fuzz halves bench clean
+.PHONY: help setup demo quick check test test-oldest fuzz halves bench clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1|/' | \
@@ -35,6 +36,18 @@ check: setup  ## lint and type-check
 test: setup  ## run all tests
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile
 
+test-oldest: $(OLDEST)/.installed  ## run unit, golden and parity tests with the oldest versions
+	$(OLDEST)/bin/python tests/contracts/apis.py
+	$(OLDEST)/bin/python -m pip list --disable-pip-version-check | \
+		grep -E '^(numpy|pillow|pycocotools|scipy|torch|torchvision|triton) '
+	$(OLDEST)/bin/python -m pytest -q -n $(JOBS) --dist loadfile tests/unit tests/golden tests/parity
+
+$(OLDEST)/.installed: pyproject.toml .ci/oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c .ci/oldest.txt \
+		-e . pytest pytest-xdist scipy
+	touch $@
+
 fuzz: setup  ## search for faults with random inputs for N minutes
 	cd tests && PYTHONPATH=.. $(abspath $(BIN))/python -m fuzz --minutes $(N) --seed $(SEED)
 
@@ -46,4 +59,4 @@ bench: setup  ## compare speed and memory with other evaluators
 	$(BIN)/python -m benchmarks.detection
 
 clean:  ## remove the virtual environment and everything that was built
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -114,3 +114,18 @@ def test_sizes() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef):
                 assert (node.end_lineno or 0) - node.lineno < 60, f"{path}: {node.name}"
+
+
+def test_boxes_need_no_pycocotools() -> None:
+    """It reads run lengths of masks and the files of COCO, nothing else."""
+    code = """
+import sys
+sys.modules["pycocotools"] = None
+from torch_vocmetrics import DetectionAP
+rows = {"boxes": [[10.0, 10.0, 50.0, 50.0]], "labels": [0]}
+metric = DetectionAP(["voc2007", "coco2017"], num_classes=1)
+results = metric.update([rows | {"scores": [0.9]}], [rows]).compute()
+print(*(round(result.headline, 9) for result in results.values()))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["1.0", "1.0"]

@@ -30,4 +30,5 @@ def bit_counts_by_sums(words: Words) -> NDArray[Any]:
     )
     eights = (fours + (fours >> four)) & np.uint64(0x0F0F0F0F0F0F0F0F)
     with np.errstate(over="ignore"):
-        return ((eights * np.uint64(0x0101010101010101)) >> last).astype(np.uint8)
+        counts: NDArray[Any] = (eights * np.uint64(0x0101010101010101)) >> last
+    return counts.astype(np.uint8)
