@@ -8,6 +8,7 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import TextIO
 
 from ..errors import printable
 
@@ -49,9 +50,7 @@ def flush_output(text: str = "") -> None:
             sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        # Python writes what is left when it ends: that must not fail a second time.
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop(sys.stdout)
         error.filename = "standard output"
         raise
 
@@ -63,6 +62,14 @@ def say(sentence: str) -> None:
 
 def write_error(text: str) -> None:
     """Write a text to standard error as it is; if that fails, there is nowhere to say so."""
-    with suppress(OSError, ValueError):
+    try:
         sys.stderr.write(text)
         sys.stderr.flush()
+    except (OSError, ValueError):
+        _drop(sys.stderr)
+
+
+def _drop(stream: TextIO) -> None:
+    """Lead a stream nowhere: Python writes what is left when it ends, and must not fail again."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
