@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+ON_FAULT = ("error", "skip")
+"""What readers may do with entries of a file that are at fault."""
+
 
 def printable(text: str) -> str:
     r"""Text in which no letter can steer a terminal or break a line.

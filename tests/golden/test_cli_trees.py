@@ -79,18 +79,18 @@ def test_other_recall_levels(case: dict[str, Any], trees: Path, tmp_path: Path) 
 
 
 def test_the_text_form_of_2006_says_what_the_xml_says(trees: Path, tmp_path: Path) -> None:
-    """Every folder of 2006 evaluates to the same numbers without its text annotations."""
+    """Every folder of 2006 evaluates to the same numbers from its text annotations alone."""
     cases = [case for case in CASES if 2006 in case["years"] and (trees / name_of(case)).is_dir()]
     if not cases:
         pytest.skip("no case of 2006")
     case = max(cases, key=lambda one: len(one["images"]))
     tree = trees / name_of(case)
     before = evaluate(tree, "voc2006", case, tmp_path / "out.json")
-    texts = list((tree / "Annotations").glob("*.txt"))
-    assert len(texts) == len(case["images"])
-    hidden = [text.rename(text.with_suffix(".off")) for text in texts]
+    files = list((tree / "Annotations").glob("*.xml"))
+    assert len(files) == len(list((tree / "Annotations").glob("*.txt"))) == len(case["images"])
+    hidden = [path.rename(path.with_suffix(".off")) for path in files]
     try:
         assert evaluate(tree, "voc2006", case, tmp_path / "out.json") == before
     finally:
         for path in hidden:
-            path.rename(path.with_suffix(".txt"))
+            path.rename(path.with_suffix(".xml"))

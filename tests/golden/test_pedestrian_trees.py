@@ -228,7 +228,7 @@ def test_crowdhuman(trees: Path, tmp_path: Path) -> None:
     [
         ("{", "line 2: not JSON"),
         ('{"height": 1, "width": 1}', "line 2: no ID"),
-        ('{"ID": "x", "dtboxes": []}', "line 2: no height and width"),
+        ('{"ID": "x", "dtboxes": []}', "line 2: not an image"),
         ('{"ID": "x", "height": 9, "width": 9, "dtboxes": []}', "line 2: not an image"),
     ],
 )

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from torch_vocmetrics import __version__
 
+from ..errors import ON_FAULT
 from ..limits import MAX_PIXELS
 from ..protocols import CALTECH_FRAME_STEP, CALTECH_SETS, PAINTINGS, SET_TASKS
 
@@ -73,9 +74,8 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--image-set",
-        default="test",
         metavar="NAME",
-        help="VOC: list of the task in ImageSets [test]",
+        help="VOC: list of the task in ImageSets [test; all annotations of a folder without lists]",
     )
     add("--classes", type=_names, metavar="A,B", help="evaluate these classes only")
     add("--iou-thresholds", type=_list_of(float), metavar="T,T", help="in place of the protocol's")
@@ -85,6 +85,7 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
     add("--quiet", action="store_true", help="no table and no progress")
     add("--max-file-size", type=_count, metavar="MIB", help="read files up to this size")
     _max_pixels(parser)
+    _on_fault(parser)
     _miss_rate(parser)
     _save_state(parser)
 
@@ -131,6 +132,16 @@ def _miss_rate(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _on_fault(parser: argparse.ArgumentParser) -> None:
+    """``--on-fault``, the argument of readers."""
+    parser.add_argument(
+        "--on-fault",
+        choices=ON_FAULT,
+        default=ON_FAULT[0],
+        help="skip leaves entries at fault out, with a warning that counts them [error]",
+    )
+
+
 def _save_state(parser: argparse.ArgumentParser) -> None:
     """``--save-state``, which ``merge.keep_state`` follows."""
     parser.add_argument(
@@ -172,19 +183,26 @@ def _view(parser: argparse.ArgumentParser) -> None:
     add("--detections", metavar="PATH", help="results files, with {class} in place of the class")
     add("--true-positives", action="store_true", help="of the detections draw these only")
     add("--protocol", default="voc2012", help="what makes a true positive [voc2012]")
-    add("--image-set", default="test", metavar="NAME", help="list in ImageSets/Main [test]")
+    add("--image-set", metavar="NAME", help="list in ImageSets/Main [test]")
+    add("--classes", type=_names, metavar="A,B", help="these classes only [all of the annotations]")
+    add("--force", action="store_true", help="overwrite what exists")
     add("--images", metavar="ID,ID", help="these images of the list only")
     add("--min-score", type=float, default=float("-inf"), help="leave out lower scores")
     _max_pixels(parser)
 
 
 def _convert(parser: argparse.ArgumentParser) -> None:
-    """Convert PASCAL VOC annotations to COCO JSON, or back."""
+    """Convert PASCAL VOC annotations to COCO JSON, or back.
+
+    Corners are copied: x = xmin, y = ymin, width = xmax - xmin, height = ymax - ymin.
+    """
     add = parser.add_argument
-    add("source", type=Path, help="a folder with Annotations and ImageSets (VOC), or a COCO .json")
+    add("source", type=Path, help="a folder of VOC annotations, or a COCO .json")
     add("target", type=Path, help="the .json to write, or the folder")
-    add("--image-set", default="test", metavar="NAME", help="list in ImageSets/Main [test]")
-    add("--classes", metavar="A,B", help="VOC to COCO: categories in this order [VOC's twenty]")
+    add("--image-set", metavar="NAME", help="list in ImageSets/Main [test]")
+    add("--classes", type=_names, metavar="A,B", help="these classes in this order [all, by name]")
+    add("--force", action="store_true", help="overwrite what exists")
+    _on_fault(parser)
 
 
 def _paint(parser: argparse.ArgumentParser) -> None:

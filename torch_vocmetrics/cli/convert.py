@@ -1,17 +1,21 @@
-"""``vocmetrics convert``: PASCAL VOC annotations to COCO JSON and back."""
+"""``vocmetrics convert``: PASCAL VOC annotations to COCO JSON and back.
+
+Corners are copied: x = xmin, y = ymin, width = xmax - xmin, height = ymax - ymin.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from .. import io
 from ..errors import InputError
-from ..io.names import check_word, path_inside
-from ..protocols import load_dataset
-from .report import check_output_file, check_output_folder, write_json
+from ..io.class_names import near_names
+from ..io.names import check_row_name, path_inside
+from .report import check_output_file, check_output_folder, refuse_to_overwrite, write_json
 from .streams import say
 
 
@@ -19,47 +23,79 @@ def run(args: argparse.Namespace) -> None:
     """Convert in the direction that the source says."""
     if args.source.is_dir():
         check_output_file(args.target, "target")
-        names = load_dataset("voc2007").class_names
-        if args.classes:
-            names = tuple(name.strip() for name in args.classes.split(","))
-        count = voc_to_coco(args.source, args.image_set, args.target, names)
+        refuse_to_overwrite([args.target], force=args.force)
+        count = voc_to_coco(args.source, args.image_set, args.target, args.classes, args.on_fault)
     elif args.source.suffix.lower() == ".json":
         check_output_folder(args.target, "target")
-        count = coco_to_voc(args.source, args.target, args.image_set)
+        count = coco_to_voc(args)
     else:
         raise InputError("must be a folder or a .json file", where=str(args.source))
     say(f"{count} images written to {args.target}")
 
 
-def voc_to_coco(folder: Path, image_set: str, target: Path, class_names: Sequence[str]) -> int:
-    """Write the annotations of an image set as a COCO instances file; gives the images written."""
-    image_ids = io.read_image_set(folder / "ImageSets" / "Main" / f"{image_set}.txt")
-    read = [
-        (image_id, io.read_annotation(path_inside(folder / "Annotations", f"{image_id}.xml")))
-        for image_id in image_ids
+def voc_to_coco(
+    folder: Path,
+    image_set: str | None,
+    target: Path,
+    class_names: Sequence[str] | None,
+    on_fault: str,
+) -> int:
+    """Write the annotations of an image set as a COCO instances file; gives the images written.
+
+    Raises:
+        InputError: for a class that no object has.
+    """
+    found = io.read_voc_set(folder, image_set)
+    num_objects = found.num_objects
+    names = sorted(num_objects) if class_names is None else list(class_names)
+    _check_classes(names, num_objects)
+    annotations = found.annotations(names, on_fault=on_fault)
+    write_json(target, json.dumps(io.coco_from_voc(list(annotations.items()), names)))
+    kept = [
+        one for image in annotations.values() for one in image.objects if one.name in set(names)
     ]
-    content = io.coco_from_voc(read, class_names)
-    write_json(target, json.dumps(content))
-    return len(read)
+    _say_dropped(
+        {
+            "objects of other classes": num_objects.total() - sum(num_objects[n] for n in names),
+            "parts": sum(len(one.parts) for one in kept),
+            "lists of actions": sum(one.actions is not None for one in kept),
+            "points": sum(one.point is not None for one in kept),
+        }
+    )
+    return len(annotations)
 
 
-def coco_to_voc(source: Path, folder: Path, image_set: str) -> int:
+def coco_to_voc(args: argparse.Namespace) -> int:
     """Write a COCO instances file as annotations and an image set; gives the images written.
 
     Raises:
-        InputError: if two images would get the same file.
+        InputError: for a class that no category has, or files that exist.
     """
-    annotations = io.voc_from_coco(source)
-    ids = [image_id for image_id, _ in annotations]
-    if len(set(ids)) < len(ids):
-        raise InputError("two images have the same file name", where=str(source))
-    for part in ("Annotations", "ImageSets/Main"):
-        (folder / part).mkdir(parents=True, exist_ok=True)
+    folder: Path = args.target
+    annotations, dropped = io.voc_from_coco(args.source, args.classes, on_fault=args.on_fault)
     # All names are checked before the first file is written.
-    listed = path_inside(folder / "ImageSets" / "Main", f"{image_set}.txt", to_write=True)
-    names = [f"{check_word(image_id, str(source))}.xml" for image_id in ids]
+    lists = folder / "ImageSets" / "Main"
+    listed = path_inside(lists, f"{args.image_set or 'test'}.txt", to_write=True)
+    names = [f"{check_row_name(image_id, str(args.source))}.xml" for image_id, _ in annotations]
     paths = [path_inside(folder / "Annotations", name, to_write=True) for name in names]
+    refuse_to_overwrite([listed, *paths], force=args.force)
+    for parent in dict.fromkeys(path.parent for path in (listed, *paths)):
+        parent.mkdir(parents=True, exist_ok=True)
     for path, (_, annotation) in zip(paths, annotations, strict=True):
         io.write_annotation(path, annotation)
-    io.write_image_set(listed, ids)
-    return len(ids)
+    io.write_image_set(listed, [image_id for image_id, _ in annotations])
+    _say_dropped(dropped)
+    return len(annotations)
+
+
+def _check_classes(names: Sequence[str], num_objects: Counter[str]) -> None:
+    for name in names:
+        if name not in num_objects:
+            remedy = near_names(name, sorted(num_objects))
+            raise InputError(f"no object of class {name!r}", where="--classes", remedy=remedy)
+
+
+def _say_dropped(counts: dict[str, int]) -> None:
+    said = [f"{count:,} {what}" for what, count in counts.items() if count]
+    if said:
+        say(f"vocmetrics: warning: not converted: {', '.join(said)}")

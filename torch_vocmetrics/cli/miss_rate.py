@@ -21,6 +21,7 @@ from ..errors import FileFormatError, InputError
 from ..protocols import CALTECH_SETS, MissRateProtocol, protocol_title
 from ..results import CrowdMissRateResult, MissRateResult
 from .merge import keep_state
+from .options import reader_options, refuse_options, size_limit
 from .report import aligned, defined, publish, shown
 
 _CHUNK = 512  # images of one update
@@ -71,30 +72,35 @@ def _changed(args: argparse.Namespace, protocol: MissRateProtocol) -> MissRatePr
 
 def _read(args: argparse.Namespace) -> tuple[io.GroundTruthFile, io.DetectionFile]:
     """Read ground truth and detections, by the form of the former."""
-    limit = {} if args.max_file_size is None else {"max_bytes": args.max_file_size * 2**20}
+    limit, options = size_limit(args), reader_options(args)
     path, found = args.ground_truth, Path(args.detections)
     kind = "folder" if path.is_dir() else path.suffix.lower()
+    if kind not in (".odgt", ".json") or (kind == ".json" and found.suffix.lower() != ".json"):
+        refuse_options(args, "files of this form", "on_fault")
     if kind == "folder" and any(path.glob("set*/*.vbb")):
-        options = {"sets": _sets(args.sets), "step": args.frame_step, **limit}
-        truth = io.read_caltech_ground_truths(path, **options)
-        return truth, io.read_caltech_detections(found, path, **options)
+        chosen = {"sets": _sets(args.sets), "step": args.frame_step, **limit}
+        truth = io.read_caltech_ground_truths(path, **chosen)
+        return truth, io.read_caltech_detections(found, path, **chosen)
     if kind == "folder":
         truth = io.read_bb_gt_ground_truths(path, io.Conditions.parse(args.load), **limit)
         return truth, io.read_indexed_detections(found, truth, **limit)
     if kind == ".odgt":
         sizes = io.read_crowdhuman_sizes(found, **limit)
-        truth = io.read_crowdhuman_ground_truths(path, sizes, **limit)
-        return truth, io.read_crowdhuman_detections(found, truth, **limit)
+        truth = io.read_crowdhuman_ground_truths(path, sizes, **options)
+        return truth, io.read_crowdhuman_detections(found, truth, **options)
     if kind not in (".json", ".mat"):
         raise FileFormatError(
             "no form of ground truth that is known",
             where=f"--ground-truth {path}",
             remedy="give a folder of .vbb or bbGt files, a .json, a .mat or an .odgt",
         )
-    readers = {".json": io.read_pedestrian_json, ".mat": io.read_citypersons_mat}
-    truth = readers[kind](path, **limit)
+    truth = (
+        io.read_citypersons_mat(path, **limit)
+        if kind == ".mat"
+        else io.read_pedestrian_json(path, **options)
+    )
     if found.suffix.lower() == ".json":
-        return truth, io.read_pedestrian_detections(found, truth, **limit)
+        return truth, io.read_pedestrian_detections(found, truth, **options)
     return truth, io.read_indexed_detections(found, truth, **limit)
 
 

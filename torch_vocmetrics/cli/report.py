@@ -6,7 +6,7 @@ import argparse
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -75,7 +75,6 @@ def table(result: DetectionResult, inputs: Inputs) -> str:
         )
         average = shown(float(result.average_precision[k]))
         rows.append((name, *(str(int(count)) for count in counts), average))
-    rows += [(name, "", "", "", "", "not entered") for name in inputs.not_entered]
     rows.append(
         (
             f"mean over {result.num_classes_averaged} classes",
@@ -173,6 +172,22 @@ def check_output_file(path: Path, option: str) -> None:
         raise InputError("the folder does not exist", where=where)
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise InputError("may not be written", where=where, remedy="give another file")
+
+
+def refuse_to_overwrite(paths: Iterable[Path], *, force: bool) -> None:
+    """Refuse to write over files, unless that is asked for.
+
+    Raises:
+        InputError: naming the first of those that exist.
+    """
+    existing = [path for path in paths if path.exists()]
+    if existing and not force:
+        raise InputError(
+            "the file exists",
+            where=str(existing[0]),
+            got=f"{len(existing):,} such files",
+            remedy="give another output, or --force to overwrite them",
+        )
 
 
 def check_output_folder(path: Path, option: str) -> None:

@@ -20,6 +20,7 @@ from ..io.names import path_inside
 from ..protocols import PAINTINGS, SegmentationProtocol, load_dataset, protocol_title
 from ..results import SegmentationResult
 from .merge import keep_state
+from .options import refuse_options
 from .report import aligned, check_output_folder, defined, publish, shown
 from .streams import show
 
@@ -28,10 +29,8 @@ def evaluate_segmentation(
     args: argparse.Namespace, protocol: SegmentationProtocol, device: torch.device
 ) -> None:
     """Evaluate a folder of label images against another, one image after the other."""
-    for option in ("iou_thresholds", "max_detections"):
-        if getattr(args, option) is not None:
-            raise InputError("not an option of segmentation", where=f"--{option.replace('_', '-')}")
-    pairs = io.pair_label_images(args.ground_truth, args.detections, args.image_set)
+    refuse_options(args, protocol.task, "iou_thresholds", "max_detections", "on_fault")
+    pairs = io.pair_label_images(args.ground_truth, args.detections, args.image_set or "test")
     metric = MeanIoU(protocol, class_names=args.classes)
     for image_id, predicted, true in io.read_label_pairs(pairs, max_pixels=args.max_pixels):
         metric.update([predicted.to(device)], [true.to(device)], [image_id])

@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from .. import io
 from ..errors import InputError
 from ..io.files import read_text
-from ..io.names import path_inside
 from .report import aligned
 from .streams import show
 
@@ -31,9 +31,9 @@ class SetCounts(NamedTuple):
 def run(args: argparse.Namespace) -> None:
     """Count and print."""
     place = args.folder / "ImageSets" / args.task
-    names = args.image_set or _sets_of(place)
+    sets = args.image_set or _sets_of(place)
     read: dict[str, io.VocAnnotation] = {}
-    counts = {name: count_set(args.folder, args.task, name, read) for name in names}
+    counts = {name or "all": count_set(args.folder, args.task, name, read) for name in sets}
     if args.json:
         content = {
             name: {
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> None:
         show(json.dumps(content, indent=2))
         return
     classes = sorted({name for one in counts.values() for name in one.images})
-    rows = [("class", *(f"{name} {what}" for name in names for what in ("images", "objects")))]
+    rows = [("class", *(f"{name} {what}" for name in counts for what in ("images", "objects")))]
     for entry in classes:
         cells = ((one.images[entry], one.objects[entry]) for one in counts.values())
         rows.append((entry, *(str(cell) for pair in cells for cell in pair)))
@@ -56,7 +56,9 @@ def run(args: argparse.Namespace) -> None:
     show("\n".join(aligned(rows)))
 
 
-def count_set(folder: Path, task: str, name: str, read: dict[str, io.VocAnnotation]) -> SetCounts:
+def count_set(
+    folder: Path, task: str, name: str | None, read: dict[str, io.VocAnnotation]
+) -> SetCounts:
     """Count an image set; ``read`` keeps annotations for other sets of the same folder.
 
     Raises:
@@ -64,15 +66,17 @@ def count_set(folder: Path, task: str, name: str, read: dict[str, io.VocAnnotati
     """
     listed = folder / "ImageSets" / task / f"{name}.txt"
     pairs = io.read_object_set(listed) if task == "Layout" and _has_pairs(listed) else None
-    image_ids = io.read_image_set(listed) if pairs is None else dict.fromkeys(i for i, _ in pairs)
+    if pairs is None:
+        images_of_set = io.find_voc_images(folder, name, task=task)
+    else:
+        ids = tuple(dict.fromkeys(image_id for image_id, _ in pairs))
+        images_of_set = io.VocImages(ids, folder / "Annotations")
     wanted = None if pairs is None else set(pairs)
     images: Counter[str] = Counter()
     objects: Counter[str] = Counter()
-    for image_id in image_ids:
+    for image_id in images_of_set.ids:
         if image_id not in read:
-            read[image_id] = io.read_annotation(
-                path_inside(folder / "Annotations", f"{image_id}.xml")
-            )
+            read[image_id] = io.read_annotation(images_of_set.path(image_id))
         found = Counter(
             one.name
             for index, one in enumerate(read[image_id].objects, 1)
@@ -80,7 +84,7 @@ def count_set(folder: Path, task: str, name: str, read: dict[str, io.VocAnnotati
         )
         objects += found
         images.update(found.keys())
-    return SetCounts(len(image_ids), images, objects)
+    return SetCounts(len(images_of_set.ids), images, objects)
 
 
 def _counts(one: io.VocObject, task: str, is_listed: bool) -> bool:
@@ -95,10 +99,12 @@ def _has_pairs(path: Path) -> bool:
     return len(first) == 2 and first[1].isdecimal()
 
 
-def _sets_of(place: Path) -> list[str]:
-    """Image sets of a folder, without the lists ``<class>_<set>.txt``."""
+def _sets_of(place: Path) -> Sequence[str | None]:
+    """Image sets of a folder, without the lists ``<class>_<set>.txt``; None for a flat folder."""
     names = sorted(path.stem for path in place.glob("*.txt"))
     sets = [name for name in names if "_" not in name]
+    if not sets and place.name == "Main" and not place.is_dir():
+        return [None]
     if not sets:
         raise InputError("no image sets in the folder", where=str(place))
     return sets

@@ -13,10 +13,13 @@ from torch_vocmetrics import ClassificationAP, LayoutAP
 
 from .. import io
 from ..errors import InputError
-from ..protocols import ClassificationProtocol, LayoutProtocol, load_dataset, protocol_title
+from ..protocols import ClassificationProtocol, LayoutProtocol, protocol_title
 from ..results import ClassificationResult, LayoutResult
+from .classes import usual_classes
+from .detection import evaluate_detection
 from .merge import keep_state
 from .miss_rate import evaluate_miss_rate
+from .options import refuse_options, size_limit
 from .report import aligned, defined, publish, shown
 from .segmentation import evaluate_segmentation
 
@@ -25,12 +28,12 @@ def evaluate_classification(
     args: argparse.Namespace, protocol: ClassificationProtocol, device: torch.device
 ) -> None:
     """Evaluate ``comp1_cls_<set>_{class}.txt`` or ``comp9_action_<set>_{class}.txt``."""
-    _refuse_detection_options(args, protocol.task)
+    refuse_options(args, protocol.task, "iou_thresholds", "max_detections", "on_fault")
     actions = protocol.task == "action"
-    names = args.classes or load_dataset(_dataset(protocol)).class_names
+    names = args.classes or usual_classes(protocol, "_action" if actions else "")
     results = io.find_results(args.detections, names)
     file = io.read_voc_classification(
-        _folder(args), args.image_set, results, actions=actions, **_limit(args)
+        _folder(args), args.image_set or "test", results, actions=actions, **size_limit(args)
     )
     metric = ClassificationAP(protocol, class_names=file.class_names, target_format="signed")
     # Shards go by ids; a set as a whole by its own order, as the kit does.
@@ -45,11 +48,11 @@ def evaluate_layout(
     args: argparse.Namespace, protocol: LayoutProtocol, device: torch.device
 ) -> None:
     """Evaluate the results XML of person layout."""
-    _refuse_detection_options(args, protocol.task)
+    refuse_options(args, protocol.task, "iou_thresholds", "max_detections", "on_fault")
     if args.classes:
         raise InputError("not an option of layout", where="--classes")
     file = io.read_voc_layouts(
-        _folder(args), args.image_set, args.detections, protocol, **_limit(args)
+        _folder(args), args.image_set or "test", args.detections, protocol, **size_limit(args)
     )
     layouts = [{key: value.to(device) for key, value in one.items()} for one in file.layouts]
     metric = LayoutAP(protocol).update(layouts, file.persons)
@@ -61,6 +64,7 @@ def evaluate_layout(
 Evaluator = Callable[[argparse.Namespace, Any, torch.device], None]
 
 EVALUATORS: dict[str, Evaluator] = {
+    "detection": evaluate_detection,
     "classification": evaluate_classification,
     "action": evaluate_classification,
     "layout": evaluate_layout,
@@ -69,27 +73,11 @@ EVALUATORS: dict[str, Evaluator] = {
 }
 
 
-def _dataset(protocol: ClassificationProtocol) -> str:
-    if protocol.task == "action":
-        return "voc2010_action" if protocol.name.startswith("voc2010") else "voc2011_action"
-    return "voc2006" if protocol.name.startswith("voc2006") else "voc2007"
-
-
 def _folder(args: argparse.Namespace) -> Path:
     folder: Path = args.ground_truth
     if not folder.is_dir():
         raise InputError("must be a folder with ImageSets", where=f"--ground-truth {folder}")
     return folder
-
-
-def _limit(args: argparse.Namespace) -> dict[str, int]:
-    return {} if args.max_file_size is None else {"max_bytes": args.max_file_size * 2**20}
-
-
-def _refuse_detection_options(args: argparse.Namespace, task: str) -> None:
-    for option in ("iou_thresholds", "max_detections"):
-        if getattr(args, option) is not None:
-            raise InputError(f"not an option of {task}", where=f"--{option.replace('_', '-')}")
 
 
 def _classification_report(result: ClassificationResult, missing: list[str]) -> dict[str, Any]:

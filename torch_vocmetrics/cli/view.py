@@ -21,10 +21,11 @@ from ..io.names import path_inside
 from ..limits import MAX_PIXELS
 from ..protocols import DetectionProtocol, load_dataset, load_protocol
 from ..results import VocDetectionResult
-from .report import check_output_folder
+from .classes import choose_classes, find_result_files, warn_of_other_classes
+from .report import check_output_folder, refuse_to_overwrite
 from .streams import say
 
-FOLDERS = ("JPEGImages", "PNGImages")
+FOLDERS = ("JPEGImages", "PNGImages", "images", "Annotations", "annotations", ".")
 SUFFIXES = (".jpg", ".jpeg", ".png")
 GROUND_TRUTH, DIFFICULT, DETECTION = "green", "yellow", "red"
 
@@ -34,9 +35,12 @@ def run(args: argparse.Namespace) -> None:
     check_output_folder(args.output, "--output")
     if args.true_positives and not args.detections:
         raise InputError("needs --detections", where="--true-positives")
-    names = load_dataset("voc2007").class_names
-    files = io.find_results(args.detections, names) if args.detections else {}
-    truth = io.read_voc_ground_truths(args.folder, args.image_set, class_names=names)
+    read = io.read_voc_set(args.folder, args.image_set)
+    counts, usual = read.num_objects, load_dataset("voc2007").class_names
+    names = choose_classes(args.classes, counts, usual)
+    warn_of_other_classes(names, counts)
+    files = find_result_files(args.detections, names, counts, usual) if args.detections else {}
+    truth = read.ground_truths(names)
     found = io.read_voc_detections(files, truth).predictions if files else None
     known = {str(image_id) for image_id in truth.image_ids}
     chosen = set(args.images.split(",")) if args.images else known
@@ -44,7 +48,8 @@ def run(args: argparse.Namespace) -> None:
     if unknown:
         raise InputError("not in the image set", where="--images", got=sorted(unknown)[0])
     protocol = load_protocol(args.protocol, DetectionProtocol)
-    args.output.mkdir(parents=True, exist_ok=True)
+    paths = {one: path_inside(args.output, f"{one}.png", to_write=True) for one in sorted(chosen)}
+    refuse_to_overwrite(paths.values(), force=args.force)
     for place, image_id in enumerate(truth.image_ids):
         if image_id not in chosen:
             continue
@@ -61,10 +66,10 @@ def run(args: argparse.Namespace) -> None:
             scored = zip(rows["labels"][keep].tolist(), rows["scores"][keep].tolist(), strict=True)
             words = [f"{names[label]} {score:.3g}" for label, score in scored]
             colors = [DETECTION] * len(words)
-        drawn = draw(
-            read_image(args.folder, str(image_id), max_pixels=args.max_pixels), boxes, words, colors
-        )
-        write_png(path_inside(args.output, f"{image_id}.png", to_write=True), drawn)
+        image = read_image(args.folder, str(image_id), max_pixels=args.max_pixels)
+        path = paths[str(image_id)]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_png(path, draw(image, boxes, words, colors))
     say(f"{len(chosen)} images written to {args.output}")
 
 

@@ -26,10 +26,13 @@ from .label_images import (
 from .painting import PaintedImage, create_segmentations_from_detections
 from .pedestrian_json import read_citypersons_mat, read_pedestrian_detections, read_pedestrian_json
 from .tables import DetectionFile, GroundTruthFile
-from .voc import find_results, read_image_set, read_voc_detections, read_voc_ground_truths
-from .voc_annotations import VocAnnotation, VocObject, VocPart, read_annotation
+from .voc import VocSet, read_voc_detections, read_voc_ground_truths, read_voc_set
+from .voc_annotations import read_annotation
 from .voc_coco import coco_from_voc, voc_from_coco
+from .voc_folder import VocImages, find_voc_images, read_image_set
 from .voc_layouts import LayoutFile, VocLayout, read_layouts, read_voc_layouts, write_layouts
+from .voc_objects import VocAnnotation, VocObject, VocPart
+from .voc_results import find_results
 from .voc_sets import (
     ClassificationFile,
     read_class_set,
@@ -51,12 +54,15 @@ __all__ = [
     "LayoutFile",
     "PaintedImage",
     "VocAnnotation",
+    "VocImages",
     "VocLayout",
     "VocObject",
     "VocPart",
+    "VocSet",
     "coco_from_voc",
     "create_segmentations_from_detections",
     "find_results",
+    "find_voc_images",
     "pair_label_images",
     "read_annotation",
     "read_bb_gt_ground_truths",
@@ -85,6 +91,7 @@ __all__ = [
     "read_voc_detections",
     "read_voc_ground_truths",
     "read_voc_layouts",
+    "read_voc_set",
     "scale_height",
     "voc_colormap",
     "voc_from_coco",

@@ -142,7 +142,7 @@ def read_coco_ground_truths(
     """
     path, log = Path(path), EntryLog(path, on_fault)
     listed, rows, categories, info = read_instances(path, max_bytes=max_bytes)
-    images, (kept, others) = ImageList.of(listed), _choose(categories, class_names)
+    images, (kept, others) = ImageList.of(listed), choose_categories(categories, class_names)
     index, columns = _annotation_columns(rows, images, {*kept, *others}, boxes=boxes, masks=masks)
     selected = np.isin(columns["labels"], list(kept))
     reading = box_reading(info, rows) if inclusive_pixels and boxes else ""
@@ -157,6 +157,7 @@ def read_coco_ground_truths(
         class_names=tuple(kept.values()),
         label_ids=tuple(kept),
         other_label_ids=tuple(others),
+        other_objects=_count_names(columns["labels"], others),
         box_format="xyxy" if reading else "xywh",
         box_reading=reading,
         file_names=images.file_names,
@@ -248,6 +249,12 @@ def _wrong_type(path: Path, what: str, content: object, remedy: str) -> FileForm
     return FileFormatError(f"not {what}", where=str(path), got=got, remedy=remedy)
 
 
+def _count_names(labels: Integers, names: dict[int, str]) -> dict[str, int]:
+    """How many objects each class has, of those that have any."""
+    counts = zip(names.values(), count_labels(labels, list(names)), strict=True)
+    return {name: count for name, count in counts if count}
+
+
 def file_name_of(row: dict[str, Any]) -> str:
     """The name of the file of an image, empty if the list does not say it."""
     name = row.get("file_name")
@@ -269,10 +276,14 @@ def category_names(categories: Rows) -> dict[int, str]:
     }
 
 
-def _choose(
+def choose_categories(
     categories: Rows, class_names: Sequence[str] | None
 ) -> tuple[dict[int, str], dict[int, str]]:
-    """Name by category id of the classes asked for and of all others."""
+    """Name by category id of the classes asked for and of all others.
+
+    Raises:
+        FileFormatError: for a class that no category has, with the near names.
+    """
     unique = category_names(categories)
     if class_names is None:
         return unique, {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,9 @@ import torch
 from ..errors import FileFormatError
 from ..limits import MAX_TEXT_BYTES
 from .bb_gt import detection_file
+from .entry_log import EntryLog
 from .files import read_text
+from .image_names import ImageIndex
 from .tables import DetectionFile, GroundTruthFile, known_size
 
 _FORM = (
@@ -51,44 +53,56 @@ def read_odgt(path: str | Path, *, max_bytes: int = MAX_TEXT_BYTES) -> dict[str,
 
 def read_crowdhuman_ground_truths(
     path: str | Path,
-    sizes: Mapping[str, tuple[int, int]],
+    sizes: Mapping[str, tuple[int, int] | None],
     *,
+    on_fault: str = "error",
     max_bytes: int = MAX_TEXT_BYTES,
 ) -> GroundTruthFile:
     """Read the full boxes of an annotation file, images in the order of the file.
 
     Targets hold ``boxes`` (x, y, width, height), ``labels`` (all 0), ``ignore`` (another tag than
-    person, or ``extra.ignore``), ``image_id`` and ``image_size``.
+    person, or ``extra.ignore``), ``image_id`` and ``image_size``, which may be missing for images
+    without results.
 
     Args:
         path: the file.
-        sizes: height and width of each image, of :func:`read_crowdhuman_sizes`: the annotations do
-            not say them.
+        sizes: height and width of each image that has results, of :func:`read_crowdhuman_sizes`;
+            None for those that only the annotations may say.
+        on_fault: ``"error"``, or ``"skip"`` to leave objects at fault out with a warning.
         max_bytes: the largest file that is read.
 
     Raises:
         FileFormatError: naming file and line, for what cannot be understood or an image without a
             size.
         OSError: if there is no such file or it may not be read.
+
+    Warns:
+        VocMetricsWarning: of objects that are left out.
     """
-    targets = []
-    images = read_odgt(path, max_bytes=max_bytes)
+    images, log, targets = read_odgt(path, max_bytes=max_bytes), EntryLog(path, on_fault), []
+    known, results = list(sizes.values()), ImageIndex(list(sizes))
     for name, image in images.items():
         where = f"{path}, line {image['line']}"
-        if name not in sizes:
-            raise FileFormatError("the size of the image is not known", where=where, got=name)
-        objects = _objects(image, "gtboxes", where)
-        boxes = [_box(one, "fbox", where) for one in objects]
-        ignore = [one.get("tag") != "person" or _ignored(one, where) for one in objects]
+        boxes, ignore = [], []
+        for one in _objects(image, "gtboxes", where):
+            with log.guard():
+                box, is_ignored = _box(one, "fbox", where), _ignored(one, where)
+                boxes.append(box)
+                ignore.append(one.get("tag") != "person" or is_ignored)
+        (row,) = results.find([name])
+        said = None if row is None else known[row]
+        size = said or known_size(image.get("height"), image.get("width"))
+        size = size or _size_around(boxes, where, has_results=row is not None)
         targets.append(
             {
                 "boxes": torch.tensor(boxes, dtype=torch.float64).reshape(-1, 4),
                 "labels": torch.zeros(len(boxes), dtype=torch.int64),
                 "ignore": torch.tensor(ignore, dtype=torch.bool),
                 "image_id": name,
-                "image_size": sizes[name],
+                "image_size": size,
             }
         )
+    log.finish()
     return GroundTruthFile(
         image_ids=tuple(images),
         class_names=("person",),
@@ -98,28 +112,46 @@ def read_crowdhuman_ground_truths(
     )
 
 
+def _size_around(
+    boxes: Sequence[Sequence[float]], where: str, *, has_results: bool
+) -> tuple[int, int]:
+    """Height and width of an image that holds all boxes, for an image without results.
+
+    Raises:
+        FileFormatError: if it has results, whose boxes would be clipped to the image.
+    """
+    if has_results:
+        raise FileFormatError(
+            "the size of the image is not known",
+            where=where,
+            remedy="give height and width in the annotations or the results",
+        )
+    height = max([1.0, *(y + h for _, y, _, h in boxes)])
+    width = max([1.0, *(x + w for x, _, w, _ in boxes)])
+    return math.ceil(height), math.ceil(width)
+
+
 def read_crowdhuman_sizes(
     path: str | Path, *, max_bytes: int = MAX_TEXT_BYTES
-) -> dict[str, tuple[int, int]]:
-    """Height and width of each image, as a detection file says them.
+) -> dict[str, tuple[int, int] | None]:
+    """Height and width of each image of a detection file, None where it does not say them.
 
     Raises:
         FileFormatError: naming file and line.
         OSError: if there is no such file or it may not be read.
     """
-    sizes = {}
-    for name, image in read_odgt(path, max_bytes=max_bytes).items():
-        size = known_size(image.get("height"), image.get("width"))
-        if size is None:
-            got = f"{image.get('height')!r}, {image.get('width')!r}"
-            where = f"{path}, line {image['line']}"
-            raise FileFormatError("no height and width", where=where, got=got, remedy=_FORM)
-        sizes[name] = size
-    return sizes
+    return {
+        name: known_size(image.get("height"), image.get("width"))
+        for name, image in read_odgt(path, max_bytes=max_bytes).items()
+    }
 
 
 def read_crowdhuman_detections(
-    path: str | Path, ground_truths: GroundTruthFile, *, max_bytes: int = MAX_TEXT_BYTES
+    path: str | Path,
+    ground_truths: GroundTruthFile,
+    *,
+    on_fault: str = "error",
+    max_bytes: int = MAX_TEXT_BYTES,
 ) -> DetectionFile:
     """Read the detections of a file; boxes are x, y, width, height.
 
@@ -136,22 +168,31 @@ def read_crowdhuman_detections(
         FileFormatError: naming file and line, for a malformed row or an unknown image.
         OSError: if there is no such file or it may not be read.
     """
-    places: dict[Any, int] = {name: i for i, name in enumerate(ground_truths.image_ids)}
+    log = EntryLog(path, on_fault)
+    known = ImageIndex(ground_truths.image_ids)
     index, boxes, scores = [], [], []
-    for name, image in read_odgt(path, max_bytes=max_bytes).items():
+    images = read_odgt(path, max_bytes=max_bytes)
+    for (name, image), place in zip(images.items(), known.find(list(images)), strict=True):
         where = f"{path}, line {image['line']}"
-        if name not in places:
-            raise FileFormatError("not an image of the ground truth", where=where, got=repr(name))
+        if place is None:
+            log.add_faults(
+                1,
+                [FileFormatError("not an image of the ground truth", where=where, got=repr(name))],
+            )
+            continue
         for one in _objects(image, "dtboxes", where):
-            index.append(places[name])
-            boxes.append(_box(one, "box", where))
-            scores.append(_score(one.get("score"), where))
+            with log.guard():
+                box, score = _box(one, "box", where), _score(one.get("score"), where)
+                index.append(place)
+                boxes.append(box)
+                scores.append(score)
+    log.finish()
     table = np.array(boxes, np.float64).reshape(-1, 4)
     return detection_file(
         np.array(index, np.int64),
         table,
         np.array(scores, np.float64),
-        len(places),
+        len(ground_truths.image_ids),
         with_order=True,
     )
 

@@ -13,10 +13,7 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-from ..errors import FileFormatError, InputError, VocMetricsWarning
-
-ON_FAULT = ("error", "skip")
-"""What readers do with entries at fault."""
+from ..errors import ON_FAULT, FileFormatError, InputError, VocMetricsWarning
 
 MAX_FAULTS_SHOWN = 5
 """A warning shows so many of the faults that it counts."""

@@ -15,7 +15,7 @@ from ..errors import FileFormatError, InputError
 from ..limits import MAX_PIXELS
 from .images import open_image
 from .names import path_inside
-from .voc import read_image_set
+from .voc_folder import read_image_set
 
 _INDEXED = {"P": np.uint8, "L": np.uint8, "1": np.uint8, "I": np.int32, "I;16": np.uint16}
 _TRUTH = "_gtFine_labelIds"

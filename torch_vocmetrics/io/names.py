@@ -41,18 +41,18 @@ def path_inside(folder: str | Path, name: str, *, to_write: bool = False) -> Pat
     return path
 
 
-def check_word(text: str, where: str) -> str:
-    """The text, if it can be a word of a row: no blanks, no line ends, no control characters.
+def check_row_name(text: str, where: str) -> str:
+    """The text, if it can begin a row: no line ends, no control characters, no blanks at its ends.
 
     Raises:
         FileFormatError: if it cannot, so that no name can add columns or rows to a file.
     """
-    if text.split() != [text] or not _is_text(text):
+    if text != text.strip() or not text or len(text.splitlines()) > 1 or not _is_text(text):
         raise FileFormatError(
-            "a name must be a single word to be written in a row",
+            "a name must be a single line to be written in a row",
             where=where,
             got=repr(text[:60]),
-            remedy="rename it without blanks",
+            remedy="rename it without line ends and blanks around it",
         )
     return text
 

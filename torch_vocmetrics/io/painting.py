@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..limits import MAX_PIXELS
 from ..protocols import PAINTINGS
+from .image_names import ImageIndex
 from .tables import Floats
 from .voc_results import read_results
 
@@ -75,7 +76,7 @@ def create_segmentations_from_detections(
                 got=f"{height} x {width}",
             )
     places = {name: place for place, name in enumerate(names)}
-    rows = _rows(files, class_names, places)
+    rows = _rows(files, class_names, ImageIndex(names))
     if painting == "class_order":
         chosen = np.unique(rows[0].astype(np.int64)).tolist()
     else:
@@ -94,13 +95,13 @@ def create_segmentations_from_detections(
 
 
 def _rows(
-    files: Mapping[str, str | Path], class_names: Sequence[str], places: Mapping[str, int]
+    files: Mapping[str, str | Path], class_names: Sequence[str], images: ImageIndex
 ) -> Floats:
     """[7, N]: image, class number, confidence and box, by class, then line."""
     parts = [np.zeros((7, 0))]
     for number, name in enumerate(class_names, 1):
         if name in files:
-            table = read_results(files[name], places)
+            table = read_results(files[name], images)
             head = [table.image_index, np.full(table.scores.size, number), table.scores]
             parts.append(np.vstack([*head, table.boxes.T]))
     return np.concatenate(parts, axis=1)

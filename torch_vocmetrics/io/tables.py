@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ class GroundTruthFile:
         other_label_ids: values of classes of the file that were left out on request.
         box_format: ``"xyxy"`` (VOC) or ``"xywh"`` (COCO), as the file has the boxes.
         targets: I dicts, the second argument of ``DetectionAP.update``.
+        other_objects: how many objects of each class were left out because of their class.
         file_names: the name of the file of each image, empty where it is not known; () knows none.
         box_reading: how the boxes of a COCO file became VOC's corners, empty if they did not.
     """
@@ -38,6 +39,7 @@ class GroundTruthFile:
     other_label_ids: tuple[int, ...] = ()
     box_format: str
     targets: list[dict[str, Any]]
+    other_objects: Mapping[str, int] = field(default_factory=dict)
     file_names: tuple[str, ...] = ()
     box_reading: str = ""
 

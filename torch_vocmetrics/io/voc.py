@@ -1,125 +1,176 @@
-"""Reading what the PASCAL VOC kits read: image sets, annotations and results files."""
+"""Reading what the PASCAL VOC kits read: sets of annotations, and results files."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import FileFormatError
 from ..limits import MAX_TEXT_BYTES, MAX_XML_BYTES
-from .files import read_text
-from .names import path_inside
+from .entry_log import EntryLog
+from .image_names import ImageIndex
 from .tables import DetectionFile, GroundTruthFile, count_labels, split_by_image, with_images
-from .voc_annotations import VocAnnotation, VocObject, read_annotation
-from .voc_results import DetectionRows, find_results, read_results
-
-__all__ = [
-    "DetectionRows",
-    "VocAnnotation",
-    "VocObject",
-    "find_results",
-    "read_annotation",
-    "read_image_set",
-    "read_results",
-    "read_voc_detections",
-    "read_voc_ground_truths",
-]
+from .voc_annotations import ParsedAnnotation, parse_annotation
+from .voc_folder import find_voc_images
+from .voc_objects import VocAnnotation
+from .voc_results import DetectionRows, read_results
 
 
-def read_image_set(path: str | Path, *, max_bytes: int = MAX_TEXT_BYTES) -> tuple[str, ...]:
-    """Read the image ids of ``ImageSets/Main/<set>.txt``, in file order.
+class VocSet(NamedTuple):
+    """The annotated images of a set, before classes are chosen.
 
-    A flag beside an id, as in ``<class>_<set>.txt``, is passed over.
-
-    Raises:
-        FileFormatError: naming file and line, for another form, an id given twice or no id at all.
-        OSError: if there is no such file or it may not be read.
+    Attributes:
+        folder: where they are.
+        image_ids: I ids in the order of the set.
+        parsed: the annotation of each image, or why it cannot be understood.
     """
-    lines: dict[str, int] = {}
-    for number, line in enumerate(read_text(Path(path), max_bytes=max_bytes).split("\n"), 1):
-        fields = line.split()
-        where = f"{path}, line {number}"
-        if len(fields) > 2:
-            raise FileFormatError(
-                "not a row of an image set",
-                where=where,
-                got=f"{len(fields)} columns",
-                remedy="a row is an image id, or an id and a flag",
-            )
-        if fields and lines.setdefault(fields[0], number) != number:
-            raise FileFormatError(
-                f"image {fields[0]} is listed twice",
-                where=where,
-                got=f"the id of line {lines[fields[0]]}",
-                remedy="list each image once",
-            )
-    if not lines:
-        raise FileFormatError("the image set is empty", where=str(path), remedy="list image ids")
-    return tuple(lines)
+
+    folder: Path
+    image_ids: tuple[str, ...]
+    parsed: tuple[ParsedAnnotation | FileFormatError, ...]
+
+    @property
+    def num_objects(self) -> Counter[str]:
+        """Objects by class, those at fault too."""
+        counts: Counter[str] = Counter()
+        for one in self.parsed:
+            if isinstance(one, ParsedAnnotation):
+                counts.update(entry.name for entry in one.annotation.objects)
+                counts.update(name for name, _ in one.faults if name)
+        return counts
+
+    def annotations(
+        self, class_names: Sequence[str] | None = None, *, on_fault: str = "error"
+    ) -> dict[str, VocAnnotation]:
+        """Annotations by image id.
+
+        Args:
+            class_names: faults of objects of other classes do not matter; None knows no others.
+            on_fault: ``"error"``, or ``"skip"`` to leave objects at fault, and images whose
+                annotation cannot be understood at all, out with a warning.
+
+        Raises:
+            FileFormatError: naming file and element, for the first fault.
+
+        Warns:
+            VocMetricsWarning: of what is left out.
+        """
+        log = EntryLog(self.folder, on_fault)
+        annotations: dict[str, VocAnnotation] = {}
+        for image_id, one in zip(self.image_ids, self.parsed, strict=True):
+            if isinstance(one, ParsedAnnotation):
+                one.report(class_names, log)
+                annotations[image_id] = one.annotation
+            else:
+                log.add_faults(1, [one])
+        log.finish()
+        return annotations
+
+    def ground_truths(
+        self, class_names: Sequence[str] | None = None, *, on_fault: str = "error"
+    ) -> GroundTruthFile:
+        """The objects of some classes as targets; see :func:`read_voc_ground_truths`."""
+        counts = self.num_objects
+        names = tuple(sorted(counts) if class_names is None else class_names)
+        labels = {name: label for label, name in enumerate(names)}
+        annotations = self.annotations(names, on_fault=on_fault)
+        rows = [
+            (index, labels[entry.name], entry.difficult, entry.box)
+            for index, one in enumerate(annotations.values())
+            for entry in one.objects
+            if entry.name in labels
+        ]
+        columns = {
+            "boxes": np.array([row[3] for row in rows], np.float64).reshape(-1, 4),
+            "labels": np.array([row[1] for row in rows], np.int64),
+            "difficult": np.array([row[2] for row in rows], np.bool_),
+        }
+        image_index = np.array([row[0] for row in rows], np.int64)
+        image_ids = tuple(annotations)
+        targets = split_by_image(image_index, len(image_ids), columns)
+        sizes = [one.image_size for one in annotations.values()]
+        return GroundTruthFile(
+            image_ids=image_ids,
+            class_names=names,
+            label_ids=tuple(range(len(names))),
+            box_format="xyxy",
+            targets=with_images(targets, image_ids, sizes),
+            other_objects={name: count for name, count in counts.items() if name not in labels},
+        )
 
 
-def read_voc_ground_truths(
+def read_voc_set(
     folder: str | Path,
-    image_set: str,
+    image_set: str | None = None,
     *,
-    class_names: Sequence[str],
-    text_form: bool = False,
     max_bytes: int = MAX_XML_BYTES,
     progress: Callable[[int, int], object] | None = None,
-) -> GroundTruthFile:
-    """Read the ground truth of an image set of a development kit.
-
-    Targets hold ``boxes`` [M, 4] float64 (xmin, ymin, xmax, ymax), ``labels`` [M] int64,
-    ``difficult`` [M] bool, ``image_id`` and, where the annotation says it, ``image_size``. Objects
-    of classes that are not asked for are left out; images without objects stay.
+) -> VocSet:
+    """Read the annotations of a set; faults are kept until classes are chosen.
 
     Args:
-        folder: the kit's data, such as ``VOCdevkit/VOC2007``, with Annotations and ImageSets.
-        image_set: a list in ``ImageSets/Main``, such as ``"test"``.
-        class_names: K names; class k has label k.
-        text_form: take ``Annotations/<id>.txt``, the form of 2006, where it exists.
+        folder, image_set: see :func:`find_voc_images`.
         max_bytes: the largest annotation that is read.
         progress: called with the number of images read and their total.
 
     Raises:
-        FileFormatError: naming file and line or element, for what cannot be understood.
-        OSError: for a file that does not exist or may not be read.
+        FileFormatError: if there is no such set.
+        OSError: for a file that may not be read.
     """
-    folder = Path(folder)
-    image_ids = read_image_set(folder / "ImageSets" / "Main" / f"{image_set}.txt")
-    labels = {name: label for label, name in enumerate(class_names)}
-    rows: list[tuple[int, int, bool, tuple[float, float, float, float]]] = []
-    sizes: list[tuple[int, int] | None] = []
-    for index, image_id in enumerate(image_ids):
-        xml, text = (
-            path_inside(folder / "Annotations", f"{image_id}.{form}") for form in ("xml", "txt")
-        )
-        chosen = text if text_form and text.exists() else xml
-        annotation = read_annotation(chosen, max_bytes=max_bytes)
-        sizes.append(annotation.image_size)
-        rows.extend(
-            (index, labels[entry.name], entry.difficult, entry.box)
-            for entry in annotation.objects
-            if entry.name in labels
-        )
+    images = find_voc_images(folder, image_set)
+    parsed: list[ParsedAnnotation | FileFormatError] = []
+    for number, image_id in enumerate(images.ids, 1):
+        try:
+            parsed.append(parse_annotation(images.path(image_id), max_bytes=max_bytes))
+        except FileFormatError as error:
+            parsed.append(error)
+        except FileNotFoundError as error:
+            parsed.append(FileFormatError("there is no annotation", where=str(error.filename)))
         if progress is not None:
-            progress(index + 1, len(image_ids))
-    columns = {
-        "boxes": np.array([row[3] for row in rows], np.float64).reshape(-1, 4),
-        "labels": np.array([row[1] for row in rows], np.int64),
-        "difficult": np.array([row[2] for row in rows], np.bool_),
-    }
-    image_index = np.array([row[0] for row in rows], np.int64)
-    targets = split_by_image(image_index, len(image_ids), columns)
-    return GroundTruthFile(
-        image_ids=image_ids,
-        class_names=tuple(class_names),
-        label_ids=tuple(range(len(class_names))),
-        box_format="xyxy",
-        targets=with_images(targets, image_ids, sizes),
-    )
+            progress(number, len(images.ids))
+    return VocSet(Path(folder), images.ids, tuple(parsed))
+
+
+def read_voc_ground_truths(
+    folder: str | Path,
+    image_set: str | None = None,
+    *,
+    class_names: Sequence[str] | None = None,
+    on_fault: str = "error",
+    max_bytes: int = MAX_XML_BYTES,
+    progress: Callable[[int, int], object] | None = None,
+) -> GroundTruthFile:
+    """Read the ground truth of an image set of a development kit, or of a folder of annotations.
+
+    Targets hold ``boxes`` [M, 4] float64 (xmin, ymin, xmax, ymax), ``labels`` [M] int64,
+    ``difficult`` [M] bool, ``image_id`` and, where the annotation says it, ``image_size``. Objects
+    of classes that are not asked for are left out, whatever is wrong with them; images without
+    objects stay.
+
+    Args:
+        folder: the kit's data, such as ``VOCdevkit/VOC2007``, with Annotations and ImageSets, or a
+            folder with annotations alone.
+        image_set: a list in ``ImageSets/Main``; None for ``"test"``, and for all annotations where
+            there are no lists.
+        class_names: K names; class k has label k. None takes all classes, in order of their names.
+        on_fault: ``"error"``, or ``"skip"`` to leave what is at fault out with a warning.
+        max_bytes: the largest annotation that is read.
+        progress: called with the number of images read and their total.
+
+    Raises:
+        FileFormatError: naming file and line or element, for what cannot be understood, or if there
+            is no such set.
+        OSError: for a file that may not be read.
+
+    Warns:
+        VocMetricsWarning: of what is left out.
+    """
+    found = read_voc_set(folder, image_set, max_bytes=max_bytes, progress=progress)
+    return found.ground_truths(class_names, on_fault=on_fault)
 
 
 def read_voc_detections(
@@ -127,6 +178,7 @@ def read_voc_detections(
     ground_truths: GroundTruthFile,
     *,
     file_order: bool = True,
+    on_fault: str = "error",
     max_bytes: int = MAX_TEXT_BYTES,
 ) -> DetectionFile:
     """Read the detections of one results file per class.
@@ -138,23 +190,29 @@ def read_voc_detections(
         files: results file of each class; a class without one has no detections.
         ground_truths: says which images and classes there are.
         file_order: leave ``order`` out if false: ties then fall by image, as COCO's do.
+        on_fault: ``"error"``, or ``"skip"`` to leave rows at fault out with a warning.
         max_bytes: the largest results file that is read.
 
     Raises:
         FileFormatError: naming file and line, for a malformed row or an unknown image.
         OSError: for a file that does not exist or may not be read.
+
+    Warns:
+        VocMetricsWarning: of rows that are left out.
     """
-    index = {str(image_id): place for place, image_id in enumerate(ground_truths.image_ids)}
+    images = ImageIndex([str(image_id) for image_id in ground_truths.image_ids])
+    log = EntryLog("results files", on_fault)
     empty = DetectionRows(
         image_index=np.empty(0, np.int64), scores=np.empty(0), boxes=np.empty((0, 4))
     )
     tables, labels, orders = [empty], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for name, label in zip(ground_truths.class_names, ground_truths.label_ids, strict=True):
         if name in files:
-            table = read_results(files[name], index, max_bytes=max_bytes)
+            table = read_results(files[name], images, log=log, max_bytes=max_bytes)
             tables.append(table)
             labels.append(np.full(len(table.scores), label, np.int64))
             orders.append(np.arange(len(table.scores), dtype=np.int64))
+    log.finish()
     columns = {
         "boxes": np.concatenate([table.boxes for table in tables]),
         "scores": np.concatenate([table.scores for table in tables]),

@@ -1,105 +1,82 @@
-"""Annotations of one image as the PASCAL VOC kits store them: XML (2007 on) and text (2006)."""
+"""Reading the annotation of one image as the PASCAL VOC kits do: XML (2007 on) and text (2006)."""
 
 from __future__ import annotations
 
-import dataclasses
-import math
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from ..errors import FileFormatError
 from ..limits import MAX_COORDINATE, MAX_XML_BYTES
+from .entry_log import EntryLog
 from .files import read_text
 from .safe_xml import parse_xml
 from .tables import known_size
-
-CORNERS = ("xmin", "ymin", "xmax", "ymax")
-
-Box = tuple[float, float, float, float]
+from .voc_objects import CORNERS, Box, VocAnnotation, VocObject, VocPart, parse_number
+from .voc_text_form import parse_text_form
 
 
-@dataclass(frozen=True, kw_only=True)
-class VocPart:
-    """A part of an object, such as a person's head: its type and its box."""
-
-    name: str
-    box: Box
-
-
-@dataclass(frozen=True, kw_only=True)
-class VocObject:
-    """One annotated object.
+class ParsedAnnotation(NamedTuple):
+    """An annotation and what is wrong with its objects.
 
     Attributes:
-        name: its class.
-        box: xmin, ymin, xmax, ymax in pixels from 1, ends included.
-        difficult, truncated, occluded: the flags; what the file does not say is false.
-        view: ``"Frontal"``, ``"Rear"`` and the like, empty if unspecified.
-        parts: of persons in the layout sets.
-        actions: which actions a person performs, None if the file does not say (2010 on).
-        point: a point on a person, x and y, for boxless action classification (2012).
+        annotation: the objects that can be understood.
+        faults: class (empty if it has none) and error of each object at fault.
+        empty: an error for each ``<object>`` without any content, which is no object.
     """
 
-    name: str
-    box: Box
-    difficult: bool = False
-    truncated: bool = False
-    occluded: bool = False
-    view: str = ""
-    parts: tuple[VocPart, ...] = ()
-    actions: dict[str, bool] | None = None
-    point: tuple[float, float] | None = None
+    annotation: VocAnnotation
+    faults: tuple[tuple[str, FileFormatError], ...] = ()
+    empty: tuple[FileFormatError, ...] = ()
 
-    def label(self, year: int) -> str:
-        """The label that the development kit of a year gives, such as ``PAScarRearTruncDiff``."""
-        difficult = "Difficult" if year <= 2007 else "Diff"
-        marks = (
-            (self.truncated, "Trunc"),
-            (self.occluded and year >= 2008, "Occ"),
-            (self.difficult, difficult),
-        )
-        return f"PAS{self.name}{self.view}" + "".join(mark for is_set, mark in marks if is_set)
+    def report(self, class_names: Collection[str] | None, log: EntryLog) -> None:
+        """Log what was left out; faults of classes outside of ``class_names`` do not matter."""
+        for error in self.empty:
+            log.ignore(error)
+        for name, error in self.faults:
+            if not name or class_names is None or name in class_names:
+                log.add_faults(1, [error])
+            else:
+                log.ignore(error)
 
 
-@dataclass(frozen=True, kw_only=True)
-class VocAnnotation:
-    """One annotated image.
-
-    Attributes:
-        image_size: height and width in pixels, None if the file does not say.
-        objects: in the order of the file, which decides between equal overlaps.
-        depth: channels of the image, None if the file does not say.
-        segmented: whether the image has a segmentation.
-        folder, filename, database, annotation, image: where it comes from, empty if not said.
-    """
-
-    image_size: tuple[int, int] | None
-    objects: tuple[VocObject, ...]
-    depth: int | None = None
-    segmented: bool = False
-    folder: str = ""
-    filename: str = ""
-    database: str = ""
-    annotation: str = ""
-    image: str = ""
-
-
-def read_annotation(path: str | Path, *, max_bytes: int = MAX_XML_BYTES) -> VocAnnotation:
+def read_annotation(
+    path: str | Path, *, on_fault: str = "error", max_bytes: int = MAX_XML_BYTES
+) -> VocAnnotation:
     """Read the annotation of an image: ``.txt`` is the text form of 2006, all else XML.
+
+    Args:
+        path: the file.
+        on_fault: ``"error"``, or ``"skip"`` to leave objects at fault out with a warning.
+        max_bytes: the largest file that is read.
 
     Raises:
         FileFormatError: naming file and line or element, if the annotation cannot be understood.
         OSError: if there is no such file or it may not be read.
 
+    Warns:
+        VocMetricsWarning: of objects that are left out.
+
     Source:
         ``PASreadrecord.m`` and ``VOCreadrecxml.m`` of the development kits.
     """
-    path = Path(path)
+    log = EntryLog(path, on_fault)
+    parsed = parse_annotation(Path(path), max_bytes=max_bytes)
+    parsed.report(None, log)
+    log.finish()
+    return parsed.annotation
+
+
+def parse_annotation(path: Path, *, max_bytes: int = MAX_XML_BYTES) -> ParsedAnnotation:
+    """Read what can be understood of an annotation.
+
+    Raises:
+        FileFormatError: if it is no annotation at all.
+        OSError: if there is no such file or it may not be read.
+    """
     if path.suffix.lower() == ".txt":
-        return _parse_text(path, read_text(path, max_bytes=max_bytes))
+        return ParsedAnnotation(parse_text_form(path, read_text(path, max_bytes=max_bytes)))
     root = parse_xml(path, max_bytes=max_bytes)
     if root.tag != "annotation":
         raise FileFormatError(
@@ -108,7 +85,7 @@ def read_annotation(path: str | Path, *, max_bytes: int = MAX_XML_BYTES) -> VocA
             got=f"a root element <{root.tag}>",
             remedy="its root element must be <annotation>",
         )
-    objects = (_xml_object(path, k, node) for k, node in enumerate(root.findall("object"), 1))
+    objects, faults, empty = _xml_objects(path, root)
     source = root.find("source")
     said = {
         key: _text(node, key)
@@ -116,13 +93,30 @@ def read_annotation(path: str | Path, *, max_bytes: int = MAX_XML_BYTES) -> VocA
         for key in keys
     }
     depth = _text(root, "size/depth")
-    return VocAnnotation(
+    annotation = VocAnnotation(
         image_size=_xml_size(path, root),
         objects=tuple(objects),
         depth=int(depth) if depth.isascii() and depth.isdecimal() and len(depth) < 4 else None,
         segmented=_is_set(root, "segmented"),
         **said,
     )
+    return ParsedAnnotation(annotation, tuple(faults), tuple(empty))
+
+
+def _xml_objects(
+    path: Path, root: Element
+) -> tuple[list[VocObject], list[tuple[str, FileFormatError]], list[FileFormatError]]:
+    objects, faults, empty = [], [], []
+    for number, node in enumerate(root.findall("object"), 1):
+        where = f"{path}, object {number}"
+        if not len(node) and not (node.text or "").strip():
+            empty.append(FileFormatError("the object is empty", where=where))
+            continue
+        try:
+            objects.append(_xml_object(where, node))
+        except FileFormatError as error:
+            faults.append((_text(node, "name"), error))
+    return objects, faults, empty
 
 
 _SOURCE = ("database", "annotation", "image")
@@ -132,9 +126,8 @@ def _text(node: Element | None, tag: str) -> str:
     return "" if node is None else (node.findtext(tag) or "").strip()
 
 
-def _xml_object(path: Path, number: int, node: Element) -> VocObject:
+def _xml_object(where: str, node: Element) -> VocObject:
     name = _text(node, "name")
-    where = f"{path}, object {number}"
     if not name:
         raise FileFormatError("no <name> in the object", where=where, remedy="name its class")
     where += f" ({name})"
@@ -201,105 +194,3 @@ def _xml_size(path: Path, root: Element) -> tuple[int, int] | None:
         return None
     height, width = (_xml_number(size, tag, f"{path}, size") for tag in ("height", "width"))
     return known_size(height, width)
-
-
-def parse_number(text: str, where: str, *, infinite: bool = False) -> float:
-    """Read a finite real number in ASCII digits, and ``Inf`` or ``-Inf`` if ``infinite``.
-
-    Raises:
-        FileFormatError: naming ``where``, for anything else.
-    """
-    try:
-        value = float(text) if text.isascii() and "_" not in text else math.nan
-    except ValueError:
-        value = math.nan
-    if math.isnan(value) or (math.isinf(value) and not infinite):
-        raise FileFormatError(
-            "not a number" if infinite else "not a finite number",
-            where=where,
-            got=repr(text[:40]),
-            remedy="give a number",
-        )
-    return value
-
-
-# The text form of 2006. A label is PAS, class, view and the marks: PAScarRearTruncDifficult.
-_SIZE = re.compile(r"Image size \(X x Y x C\) : (\d{1,9}) x (\d{1,9})\b")
-_COUNT = re.compile(r"Objects with ground truth : (\d{1,9})\b")
-_LABEL = re.compile(r'Original label for object (\d{1,9}) "[^"]*" : "([^"]*)"')
-_BOX = re.compile(
-    r'Bounding box for object (\d{1,9}) "[^"]*" \(Xmin, Ymin\) - \(Xmax, Ymax\) : (.*)'
-)
-_CORNERS = re.compile(r"\(([^,()]+),([^,()]+)\) - \(([^,()]+),([^,()]+)\)")
-_PARTS = re.compile(
-    r"PAS(?P<name>[^A-Z]+)(?P<view>(?:(?!Trunc|Difficult)[A-Z][^A-Z]*)*)"
-    r"(?P<truncated>Trunc)?(?P<difficult>Difficult)?"
-)
-
-
-def _parse_text(path: Path, text: str) -> VocAnnotation:
-    labels: dict[int, VocObject] = {}
-    boxes: dict[int, tuple[float, float, float, float]] = {}
-    size: tuple[int, int] | None = None
-    count: int | None = None
-    for number, line in _statements(text):
-        where = f"{path}, line {number}"
-        if found := _SIZE.match(line):
-            size = known_size(int(found[2]), int(found[1]))
-        elif found := _COUNT.match(line):
-            count = int(found[1])
-        elif found := _LABEL.match(line):
-            labels[int(found[1])] = _parse_label(found[2], where)
-        elif found := _BOX.match(line):
-            boxes[int(found[1])] = _parse_corners(found[2], where)
-    numbers = list(range(1, len(boxes) + 1))
-    if count != len(boxes) or sorted(boxes) != numbers or sorted(labels) != numbers:
-        raise FileFormatError(
-            "not a complete VOC2006 annotation",
-            where=str(path),
-            got=f"{count or 0} objects announced, {len(labels)} labels, {len(boxes)} boxes",
-            remedy="each object needs its 'Original label' and its 'Bounding box' line",
-        )
-    objects = (dataclasses.replace(labels[k], box=boxes[k]) for k in numbers)
-    return VocAnnotation(image_size=size, objects=tuple(objects))
-
-
-def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Give number and text of the lines that are neither blank nor a comment."""
-    for number, line in enumerate(text.split("\n"), 1):
-        stripped = line.strip()
-        if stripped and not stripped.startswith("#"):
-            yield number, stripped
-
-
-def _parse_label(label: str, where: str) -> VocObject:
-    """Read what a label says of its object; the box comes from another line."""
-    found = _PARTS.fullmatch(label)
-    if not found:
-        raise FileFormatError(
-            "not a VOC2006 label",
-            where=where,
-            got=repr(label[:60]),
-            remedy="a label reads like PAScarRearTruncDifficult",
-        )
-    return VocObject(
-        name=found["name"],
-        box=(0.0, 0.0, 0.0, 0.0),
-        difficult=found["difficult"] is not None,
-        truncated=found["truncated"] is not None,
-        view=found["view"],
-    )
-
-
-def _parse_corners(text: str, where: str) -> tuple[float, float, float, float]:
-    """Read the box between two corners, whichever of them comes first."""
-    found = _CORNERS.fullmatch(text.strip())
-    if not found:
-        raise FileFormatError(
-            "not a bounding box",
-            where=where,
-            got=repr(text[:60]),
-            remedy="a box reads like (186, 271) - (344, 322)",
-        )
-    x1, y1, x2, y2 = (parse_number(part.strip(), where) for part in found.groups())
-    return min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)

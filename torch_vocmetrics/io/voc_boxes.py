@@ -20,7 +20,7 @@ import numpy as np
 from ..errors import VocMetricsWarning
 from .json_rows import Rows
 from .tables import Floats
-from .voc_annotations import Box
+from .voc_objects import Box
 
 CONVENTION_KEY = "box_convention"
 CORNERS = "x = xmin, y = ymin, width = xmax - xmin, height = ymax - ymin"

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import FileFormatError
-from .coco import category_names, file_name_of, read_instances
+from .coco import choose_categories, file_name_of, read_instances
 from .entry_log import EntryLog
 from .image_names import ImageIndex
 from .json_rows import IDENTIFIER, INTEGER, STRING, Rows, difficult_flags
-from .tables import known_size
-from .voc_annotations import VocAnnotation, VocObject
+from .tables import Integers, known_size
 from .voc_boxes import CONVENTION_KEY, CORNERS, box_convention, coco_box, voc_box
+from .voc_objects import VocAnnotation, VocObject
 
 FLAGS = ("difficult", "truncated", "occluded")
 
@@ -67,12 +67,22 @@ def coco_from_voc(
     }
 
 
-def voc_from_coco(path: str | Path, *, on_fault: str = "error") -> list[tuple[str, VocAnnotation]]:
-    """Id and annotation of each image of a COCO instances file.
+def voc_from_coco(
+    path: str | Path, class_names: Sequence[str] | None = None, *, on_fault: str = "error"
+) -> tuple[list[tuple[str, VocAnnotation]], dict[str, int]]:
+    """Id and annotation of each image of a COCO instances file, and what is not carried over.
 
     The id is the name of the image's file without suffix, with its folder where two images would
     else have one id. ``difficult`` is what the annotation says under that name, else ``ignore``,
     else ``iscrowd``. Categories of equal names are told apart as ``name#id``.
+
+    Args:
+        path: the file.
+        class_names: the categories to keep; None keeps all.
+        on_fault: ``"error"``, or ``"skip"`` to leave annotations at fault out with a warning.
+
+    Returns:
+        Pairs of id and annotation; and counts of what VOC has no place for, by what it is.
 
     Raises:
         FileFormatError: naming list and element, for what cannot be understood, or two images that
@@ -80,7 +90,7 @@ def voc_from_coco(path: str | Path, *, on_fault: str = "error") -> list[tuple[st
         OSError: if there is no such file or it may not be read.
 
     Warns:
-        VocMetricsWarning: of annotations of images or categories that the file does not list.
+        VocMetricsWarning: of annotations that are left out.
     """
     path, log = Path(path), EntryLog(path, on_fault)
     images, annotations, categories, info = read_instances(path)
@@ -90,13 +100,15 @@ def voc_from_coco(path: str | Path, *, on_fault: str = "error") -> list[tuple[st
     owners = annotations.lookup(
         "image_id", ImageIndex(ids, files).find, "among the images of the file", outside=True
     )
-    objects = _objects(annotations, category_names(categories), info)
-    keep = annotations.report(np.ones(len(annotations), np.bool_), log)
+    kept, others = choose_categories(categories, class_names)
+    labels, objects = _objects(annotations, kept | others, info)
+    selected = np.isin(labels, list(kept))
+    keep = annotations.report(selected, log)
     log.finish()
     found: list[list[VocObject]] = [[] for _ in ids]
     for row in np.flatnonzero(keep).tolist():
         found[owners[row]].append(objects[row])
-    return [
+    annotated = [
         (
             image_id,
             VocAnnotation(
@@ -107,12 +119,20 @@ def voc_from_coco(path: str | Path, *, on_fault: str = "error") -> list[tuple[st
         )
         for image_id, name, row, own in zip(image_ids, files, images.rows, found, strict=True)
     ]
+    rows = [annotations.rows[row] for row in np.flatnonzero(keep).tolist()]
+    used = {label for label, is_kept in zip(labels.tolist(), keep.tolist(), strict=True) if is_kept}
+    return annotated, {
+        "objects of other classes": int((~selected).sum()),
+        "segmentations": sum(bool(row.get("segmentation")) for row in rows),
+        "lists of keypoints": sum(bool(row.get("keypoints")) for row in rows),
+        "categories without objects": len(kept.keys() - used),
+    }
 
 
 def _objects(
     annotations: Rows, names: dict[int, str], info: Mapping[str, object]
-) -> list[VocObject]:
-    """An object for each annotation; ``annotations`` keeps what is wrong with them."""
+) -> tuple[Integers, list[VocObject]]:
+    """Category and object of each annotation; ``annotations`` keeps what is wrong with them."""
     labels = annotations.lookup(
         "category_id",
         lambda values: [value if value in names else None for value in values],
@@ -125,7 +145,7 @@ def _objects(
     difficult = difficult_flags(annotations).tolist()
     views = annotations.column("view", STRING, default="", substitute="")
     convention = box_convention(info, annotations) or CORNERS
-    return [
+    return labels, [
         VocObject(
             name=names.get(label, ""),
             box=voc_box(box, convention),

@@ -19,8 +19,9 @@ from ..limits import MAX_XML_BYTES
 from ..protocols import LayoutProtocol
 from .names import path_inside
 from .safe_xml import parse_xml
-from .voc import read_image_set
-from .voc_annotations import Box, VocObject, VocPart, parse_number, read_annotation, xml_box
+from .voc_annotations import read_annotation, xml_box
+from .voc_folder import read_image_set
+from .voc_objects import Box, VocObject, VocPart, parse_number
 from .voc_sets import read_object_set
 from .voc_writers import add_box, add_text, write_xml
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,10 +10,12 @@ import numpy as np
 
 from ..errors import FileFormatError
 from ..limits import MAX_TEXT_BYTES
+from .entry_log import EntryLog
 from .files import read_text
+from .image_names import ImageIndex
 from .names import path_inside
 from .tables import Floats, Integers
-from .voc_annotations import parse_number
+from .voc_objects import parse_number
 
 _COLUMNS = ("image id", "confidence", "xmin", "ymin", "xmax", "ymax")
 
@@ -71,13 +73,20 @@ def _file_name(class_name: str) -> str:
 
 
 def read_results(
-    path: str | Path, image_index: Mapping[str, int], *, max_bytes: int = MAX_TEXT_BYTES
+    path: str | Path,
+    images: ImageIndex,
+    *,
+    log: EntryLog | None = None,
+    max_bytes: int = MAX_TEXT_BYTES,
 ) -> DetectionRows:
     """Read the rows ``<image id> <confidence> <xmin> <ymin> <xmax> <ymax>`` of a file.
 
+    An image id may hold blanks: the last five words of a row are its numbers.
+
     Args:
         path: the file; an empty one is a class without detections.
-        image_index: place of each known image.
+        images: the images of the set.
+        log: counts the rows at fault, which are left out; None raises at once.
         max_bytes: the largest file that is read.
 
     Raises:
@@ -85,50 +94,73 @@ def read_results(
         OSError: if there is no such file or it may not be read.
     """
     text = read_text(Path(path), max_bytes=max_bytes)
-    rows = [fields for fields in map(str.split, text.split("\n")) if fields]
-    table = _convert(rows, image_index)
-    if table is None:
-        raise _first_fault(path, text, image_index)
+    numbers = len(_COLUMNS) - 1
+    rows = [fields for line in text.split("\n") if (fields := line.rsplit(None, numbers))]
+    table = _convert(rows, images)
+    if table is not None:
+        return table
+    own = log or EntryLog(path)
+    sound: list[list[str]] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        fields = line.rsplit(None, numbers)
+        error = _fault_of(fields, images, f"{path}, line {number}") if fields else None
+        if error is not None:
+            own.add_faults(1, [error])
+        elif fields:
+            sound.append(fields)
+    if log is None:
+        own.finish()
+    table = _convert(sound, images)
+    assert table is not None, f"{path}: rows without a fault"
     return table
 
 
-def _convert(rows: list[list[str]], image_index: Mapping[str, int]) -> DetectionRows | None:
+def _convert(rows: list[list[str]], images: ImageIndex) -> DetectionRows | None:
     """Convert all rows at once, column by column; None if any of them has a fault."""
     if any(len(fields) != len(_COLUMNS) for fields in rows):
         return None
     columns = list(zip(*rows, strict=True)) or [()] * len(_COLUMNS)
+    index = images.find([name.strip() for name in columns[0]])
+    if None in index:
+        return None
     try:
-        index = np.array([image_index[image_id] for image_id in columns[0]], np.int64)
         numbers = np.array([list(map(float, column)) for column in columns[1:]])
-    except (KeyError, ValueError):
+    except ValueError:
         return None
     plain = all("_" not in (text := "".join(column)) and text.isascii() for column in columns[1:])
     if not plain or np.isnan(numbers[0]).any() or not np.isfinite(numbers[1:]).all():
         return None
     return DetectionRows(
-        image_index=index, scores=numbers[0], boxes=np.ascontiguousarray(numbers[1:].T)
+        image_index=np.array(index, np.int64),
+        scores=numbers[0],
+        boxes=np.ascontiguousarray(numbers[1:].T),
     )
 
 
-def _first_fault(path: str | Path, text: str, image_index: Mapping[str, int]) -> FileFormatError:
-    """Find the fault of the first row that has one."""
-    for number, line in enumerate(text.split("\n"), 1):
-        fields = line.split()
-        where = f"{path}, line {number}"
-        if fields and len(fields) != len(_COLUMNS):
-            return FileFormatError(
-                "not a row of a results file",
-                where=where,
-                got=f"{len(fields)} columns",
-                remedy=f"a row is {', '.join(_COLUMNS)}",
-            )
-        for column, field in zip(_COLUMNS[1:], fields[1:], strict=False):
+def _fault_of(fields: list[str], images: ImageIndex, where: str) -> FileFormatError | None:
+    """What is wrong with a row, if anything is."""
+    name = fields[0].strip()
+    words = name.split()
+    unknown = images.find([name]) == [None]
+    if unknown and len(words) > 1 and images.find(words[:1]) != [None]:
+        fields = [*words, *fields[1:]]  # An image that is known, and too many numbers.
+    if len(fields) != len(_COLUMNS):
+        return FileFormatError(
+            "not a row of a results file",
+            where=where,
+            got=f"{len(fields)} columns",
+            remedy=f"a row is {', '.join(_COLUMNS)}",
+        )
+    try:
+        for column, field in zip(_COLUMNS[1:], fields[1:], strict=True):
             parse_number(field, f"{where}, {column}", infinite=column == "confidence")
-        if fields and fields[0] not in image_index:
-            return FileFormatError(
-                "the image is not in the image set",
-                where=where,
-                got=repr(fields[0][:60]),
-                remedy="evaluate on the image set that the results were made for",
-            )
-    raise AssertionError(f"{path}: no fault found")
+    except FileFormatError as error:
+        return error
+    if unknown:
+        return FileFormatError(
+            "the image is not in the image set",
+            where=where,
+            got=repr(name[:60]),
+            remedy="evaluate on the image set that the results were made for",
+        )
+    return None

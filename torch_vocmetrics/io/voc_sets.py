@@ -15,9 +15,9 @@ from torch import Tensor
 from ..errors import FileFormatError
 from ..limits import MAX_TEXT_BYTES
 from .files import read_text
-from .names import check_word, path_inside
+from .names import check_row_name, path_inside
 from .tables import Floats
-from .voc_annotations import parse_number
+from .voc_objects import parse_number
 
 Pair = tuple[str, int]
 """Image id and object index, from 1."""
@@ -187,7 +187,7 @@ def _words(key: Key) -> list[str]:
 
 
 def _write(path: str | Path, rows: Sequence[Sequence[str]]) -> None:
-    text = "".join(" ".join([check_word(row[0], str(path)), *row[1:]]) + "\n" for row in rows)
+    text = "".join(" ".join([check_row_name(row[0], str(path)), *row[1:]]) + "\n" for row in rows)
     Path(path).write_text(text, encoding="utf-8")
 
 
@@ -197,7 +197,7 @@ def _rows(
     """Place and fields of each row that is not blank."""
     rows = []
     for number, line in enumerate(read_text(Path(path), max_bytes=max_bytes).split("\n"), 1):
-        fields = line.split()
+        fields = [field.strip() for field in line.rsplit(None, len(columns) - 1)]
         if fields and len(fields) != len(columns):
             raise FileFormatError(
                 "not a row of this file",

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from ..errors import FileFormatError
-from .names import check_word
-from .voc_annotations import CORNERS, Box, VocAnnotation, VocObject
+from .names import check_row_name
+from .voc_objects import CORNERS, Box, VocAnnotation, VocObject
 
 _TAG = re.compile(r"[^\W\d][\w.-]*")
 _UNQUOTABLE = re.compile(r'["\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]')
@@ -112,7 +112,7 @@ def write_detections(path: str | Path, rows: Iterable[tuple[str, float, Sequence
     lines = (
         " ".join(
             [
-                check_word(image_id, str(path)),
+                check_row_name(image_id, str(path)),
                 repr(float(score)),
                 *(shortest(float(value)) for value in box),
             ]

@@ -149,7 +149,14 @@ def test_crowdhuman_ground_truth(tmp_path: Path) -> None:
     assert truth.targets[0]["ignore"].tolist() == [False, True, False, True]
     assert truth.targets[0]["image_size"] == (9, 8)
     with pytest.raises(FileFormatError, match=r"gt\.odgt, line 1: the size of the image"):
-        io.read_crowdhuman_ground_truths(path, {})
+        io.read_crowdhuman_ground_truths(path, {"b": None})
+    # Without results nothing is clipped; the annotations may say the size as well.
+    truth = io.read_crowdhuman_ground_truths(path, {})
+    assert truth.targets[0]["image_size"] == (6, 4)
+    path.write_text(json.dumps({"ID": "b", "gtboxes": boxes, "height": 7, "width": 8}))
+    for sizes, size in (({"b": None}, (7, 8)), ({"b": (9, 8)}, (9, 8)), ({}, (7, 8))):
+        truth = io.read_crowdhuman_ground_truths(path, sizes)
+        assert truth.targets[0]["image_size"] == size
     path.write_text('{"ID": "b", "gtboxes": [{"tag": "person", "fbox": [1, 2, 3]}]}')
     with pytest.raises(FileFormatError, match=r"gt\.odgt, line 1: fbox must hold 4 numbers"):
         io.read_crowdhuman_ground_truths(path, {"b": (9, 8)})

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from torch_vocmetrics import FileFormatError
+from torch_vocmetrics import FileFormatError, VocMetricsWarning
 from torch_vocmetrics.io import (
     GroundTruthFile,
     find_results,
@@ -62,7 +62,6 @@ def test_image_set_keeps_its_order_and_passes_over_flags(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("a\nb 1 2\n", "line 2: not a row of an image set, got 3 columns"),
         ("a\nb\na 1\n", "line 3: image a is listed twice, got the id of line 1"),
         ("\n \n", "the image set is empty"),
         ("a\n\udce9\n", "line 2: not UTF-8 text"),
@@ -93,21 +92,25 @@ def test_targets(kit: Path) -> None:
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_the_text_form_goes_first_only_on_request(kit: Path) -> None:
+def test_the_text_form_is_read_where_there_is_no_xml(kit: Path) -> None:
     (kit / "Annotations" / "a.txt").write_text(
         "Objects with ground truth : 1 {}\n"
-        'Original label for object 1 "x" : "PAScatDifficult"\n'
-        'Bounding box for object 1 "x" (Xmin, Ymin) - (Xmax, Ymax) : (9, 9) - (1, 1)\n'
+        'Original label for object 1 "PAScatDifficult" : "x"\n'
+        'Bounding box for object 1 "PAScatDifficult" (Xmin, Ymin) - (Xmax, Ymax) : (9, 9) - (1, 1)'
     )
-    for text_form, boxes in ((True, [[1, 1, 9, 9]]), (False, [])):
-        got = read_voc_ground_truths(kit, "test", class_names=["cat"], text_form=text_form)
+    for boxes in ([], [[1, 1, 9, 9]]):
+        got = read_voc_ground_truths(kit, "test", class_names=["cat"])
         assert got.targets[1]["boxes"].tolist() == boxes
+        (kit / "Annotations" / "a.xml").unlink(missing_ok=True)
 
 
 def test_a_missing_annotation_is_named(kit: Path) -> None:
     (kit / "Annotations" / "a.xml").unlink()
-    with pytest.raises(FileNotFoundError, match=r"a\.xml"):
+    with pytest.raises(FileFormatError, match=r"a\.xml: there is no annotation"):
         read_voc_ground_truths(kit, "test", class_names=["cat"])
+    with pytest.warns(VocMetricsWarning, match="1 entry is at fault and left out"):
+        got = read_voc_ground_truths(kit, "test", class_names=["cat"], on_fault="skip")
+    assert got.image_ids == ("b", "c")
 
 
 def test_predictions_keep_bits_and_rows(tmp_path: Path) -> None:

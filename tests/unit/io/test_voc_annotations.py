@@ -151,13 +151,13 @@ def test_bad_xml_is_one_sentence_at_once(tmp_path: Path, content: str | bytes, s
 
 
 BAD_TEXT = {
-    "label": (TEXT.replace(': "PASdog"', ': "dog"'), "line 8: not a VOC2006 label, got 'dog'"),
+    "label": (TEXT.replace('1 "PASdog" :', '1 "dog" :'), "line 8: not a PASCAL label, got 'dog'"),
     "corner": (TEXT.replace("(30, 20)", "(30; 20)"), "line 9: not a bounding box"),
     "word": (TEXT.replace("(30, 20)", "(30, x)"), "line 9: not a finite number, got 'x'"),
     "truncated": (TEXT[:-90], "2 objects announced, 2 labels, 1 boxes"),
-    "no count": (TEXT.replace("Objects with", "Things with"), "not a complete VOC2006 annotation"),
+    "no count": (TEXT.replace("Objects with", "Things with"), "not a complete PASCAL annotation"),
     "huge count": (TEXT.replace("truth : 2", "truth : 999999999"), "999999999 objects announced"),
-    "empty": ("", "not a complete VOC2006 annotation"),
+    "empty": ("", "not a complete PASCAL annotation"),
     "latin-1": (TEXT.encode() + b"# \xe9\n", "line 13: not UTF-8 text, got byte 0xe9"),
     "zero byte": (TEXT + "\0", "line 13: not UTF-8 text, got byte 0x00"),
 }

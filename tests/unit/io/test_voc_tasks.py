@@ -35,6 +35,7 @@ from torch_vocmetrics.io import (
     write_layouts,
     write_scores,
 )
+from torch_vocmetrics.io.image_names import ImageIndex
 from torch_vocmetrics.io.voc_results import read_results
 
 BOX = (1.0, 2.0, 30.5, 45.70000076293945)
@@ -143,7 +144,7 @@ def test_malformed_lists(
 def test_detections_come_back_equal(tmp_path: Path) -> None:
     rows = [("b", 0.1 + 0.2, BOX), ("a", -1e-300, (1.0, 2.0, 3.0, 4.0))]
     write_detections(tmp_path / "a.txt", rows)
-    got = read_results(tmp_path / "a.txt", {"a": 0, "b": 1})
+    got = read_results(tmp_path / "a.txt", ImageIndex(["a", "b"]))
     assert got.image_index.tolist() == [1, 0]
     assert got.scores.tolist() == [row[1] for row in rows]
     assert [tuple(box) for box in got.boxes.tolist()] == [row[2] for row in rows]
@@ -260,8 +261,9 @@ def test_voc_to_coco_and_back(tmp_path: Path) -> None:
     assert [one["category_id"] for one in content["annotations"]] == [2, 1, 2]
     path = tmp_path / "a.json"
     path.write_text(json.dumps(content))
-    back = voc_from_coco(path)
+    back, dropped = voc_from_coco(path)
     assert back == images
+    assert not any(dropped.values())
     assert coco_from_voc(back, ["cat", "dog"]) == content
 
 

@@ -1,0 +1,121 @@
+"""Which classes are evaluated, and what is said of those that are not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from .. import io
+from ..errors import InputError, ProtocolError, VocMetricsWarning
+from ..io.class_names import near_names
+from ..protocols import load_dataset
+from ..protocols.rules import Protocol
+
+MOST_SHOWN = 10
+"""A warning names so many classes at most."""
+
+
+def usual_classes(protocol: Protocol, suffix: str = "") -> tuple[str, ...]:
+    """The classes of the data set that has the name of the protocol, else VOC's twenty.
+
+    Args:
+        protocol: such as ``voc2006_exact_tenths``, of the data set ``voc2006``.
+        suffix: of the data set of another task, such as ``"_action"``.
+    """
+    year = protocol.name.split("_")[0]
+    try:
+        return load_dataset(f"{year}{suffix}").class_names if year.startswith("voc") else _TWENTY
+    except ProtocolError:
+        return _TWENTY
+
+
+_TWENTY = load_dataset("voc2007").class_names
+
+
+def choose_classes(
+    asked: Sequence[str] | None, num_objects: Mapping[str, int], usual: Sequence[str]
+) -> tuple[str, ...]:
+    """The classes of an evaluation: those asked for, the usual ones, or those of the data.
+
+    The usual classes are taken where the data have no others, or all of them and others besides.
+
+    Args:
+        asked: of ``--classes``; None if it is not given.
+        num_objects: of each class of the data.
+        usual: classes of the protocol's data set.
+
+    Warns:
+        VocMetricsWarning: if the classes of the data are taken.
+    """
+    if asked is not None:
+        return tuple(asked)
+    if num_objects.keys() <= set(usual) or set(usual) <= num_objects.keys():
+        return tuple(usual)
+    names = tuple(sorted(num_objects))
+    _warn(
+        f"the classes are those of the annotations, {_listed(names)}, since they are not "
+        f"the {len(usual)} classes of VOC; --classes A,B chooses others"
+    )
+    return names
+
+
+def find_result_files(
+    pattern: str, names: Sequence[str], num_objects: Mapping[str, int], usual: Sequence[str]
+) -> dict[str, Path]:
+    """The results file of each class that has one.
+
+    Raises:
+        InputError: for a class that has neither a results file nor objects and is none of the
+            usual ones, with the near names.
+        FileFormatError: if no class has a results file.
+
+    Warns:
+        VocMetricsWarning: if a class has objects and no results file.
+    """
+    known = {*num_objects, *usual}
+    for name in names:
+        if name not in known and not Path(pattern.replace("{class}", name)).exists():
+            raise InputError(
+                f"class {name!r} has neither objects nor a results file",
+                where="--classes",
+                remedy=near_names(name, [*num_objects, *(usual if not num_objects else ())]),
+            )
+    files = io.find_results(pattern, names)
+    missing = [name for name in names if name not in files and num_objects.get(name)]
+    if missing:
+        _warn(f"no results file for {_listed(missing)}: evaluated as classes without detections")
+    return files
+
+
+def warn_of_other_classes(names: Collection[str], num_objects: Mapping[str, int]) -> None:
+    """Point out objects of classes that are not evaluated, and names that differ in capitals.
+
+    Args:
+        names: the classes that are evaluated.
+        num_objects: of each class of the data.
+
+    Warns:
+        VocMetricsWarning: once for each of the two.
+    """
+    others = {name: count for name, count in num_objects.items() if name not in names}
+    if others:
+        shown = _listed([f"{name} ({count:,})" for name, count in others.items()])
+        _warn(f"{sum(others.values()):,} objects of classes not evaluated: {shown}")
+    spellings: dict[str, list[str]] = {}
+    for name in dict.fromkeys([*names, *num_objects]):
+        spellings.setdefault(name.casefold(), []).append(name)
+    for same in spellings.values():
+        if len(same) > 1 and any(num_objects.get(name) for name in same):
+            words = " and ".join(repr(name) for name in same)
+            _warn(f"{words} are different classes: names are compared with their capitals")
+
+
+def _listed(names: Iterable[str]) -> str:
+    all_names = list(names)
+    more = len(all_names) - MOST_SHOWN
+    return ", ".join(all_names[:MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, VocMetricsWarning, stacklevel=3)

@@ -1,0 +1,121 @@
+"""``vocmetrics evaluate`` for object detection and instance segmentation."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from functools import partial
+
+import torch
+
+from torch_vocmetrics import DetectionAP
+
+from .. import io
+from ..errors import FileFormatError
+from ..protocols import DetectionProtocol
+from ..results import DetectionResult
+from .classes import choose_classes, find_result_files, usual_classes, warn_of_other_classes
+from .merge import keep_state
+from .options import reader_options
+from .progress import Progress
+from .report import Inputs, publish, report, table
+
+_CHUNK = 512  # images of one update: enough to be fast, few enough to show progress
+
+
+def evaluate_detection(
+    args: argparse.Namespace, protocol: DetectionProtocol, device: torch.device
+) -> None:
+    """Evaluate the results of a detector on a VOC folder or a COCO file."""
+    given = ("iou_thresholds", "max_detections")
+    changes = {key: getattr(args, key) for key in given if getattr(args, key) is not None}
+    protocol = dataclasses.replace(protocol, **changes)
+    progress = Progress(quiet=args.quiet)
+    try:
+        inputs = _read(args, protocol, progress)
+        metric = _updated(protocol, inputs, device, progress)
+        result = metric.compute()
+    finally:
+        progress.close()
+    keep_state(args, metric)
+    assert isinstance(result, DetectionResult), "one protocol gives one result"
+    publish(args, report(result, inputs), table(result, inputs))
+
+
+def _read(args: argparse.Namespace, protocol: DetectionProtocol, progress: Progress) -> Inputs:
+    """Read folder or file: what the ground truth is decides, not the protocol."""
+    path = args.ground_truth
+    if path.is_dir():
+        return _read_voc(args, protocol, progress)
+    if path.suffix.lower() != ".json":
+        raise FileFormatError(
+            "neither a folder nor a .json file",
+            where=f"--ground-truth {path}",
+            remedy="give a folder with Annotations and ImageSets, or a COCO instances file",
+        )
+    boxes, masks, options = protocol.uses_boxes, protocol.uses_masks, reader_options(args)
+    ground_truths = io.read_coco_ground_truths(
+        path,
+        class_names=args.classes,
+        boxes=boxes,
+        masks=masks,
+        inclusive_pixels=protocol.coordinates == "inclusive_pixels",
+        **options,
+    )
+    detections = io.read_coco_detections(
+        args.detections,
+        ground_truths,
+        file_order=_in_file_order(protocol),
+        boxes=boxes,
+        masks=masks,
+        **options,
+    )
+    num_objects = dict(ground_truths.other_objects) | {
+        name: int(sum((target["labels"] == label).sum() for target in ground_truths.targets))
+        for name, label in zip(ground_truths.class_names, ground_truths.label_ids, strict=True)
+    }
+    warn_of_other_classes(ground_truths.class_names, num_objects)
+    return Inputs(ground_truths, detections, ())
+
+
+def _read_voc(args: argparse.Namespace, protocol: DetectionProtocol, progress: Progress) -> Inputs:
+    options, usual = reader_options(args), usual_classes(protocol)
+    read = partial(progress, "annotations read")
+    limit = {key: value for key, value in options.items() if key == "max_bytes"}
+    found = io.read_voc_set(args.ground_truth, args.image_set, progress=read, **limit)
+    num_objects = found.num_objects
+    names = choose_classes(args.classes, num_objects, usual)
+    files = find_result_files(args.detections, names, num_objects, usual)
+    warn_of_other_classes(names, num_objects)
+    ground_truths = found.ground_truths(names, on_fault=args.on_fault)
+    detections = io.read_voc_detections(
+        files, ground_truths, file_order=_in_file_order(protocol), **options
+    )
+    missing = tuple(name for name in names if name not in files)
+    return Inputs(ground_truths, detections, missing)
+
+
+def _in_file_order(protocol: DetectionProtocol) -> bool:
+    """Whether the rows of a file break ties, as in VOC's tools; pycocotools goes image by image."""
+    return protocol.interpolation != "recall_grid"
+
+
+def _updated(
+    protocol: DetectionProtocol, inputs: Inputs, device: torch.device, progress: Progress
+) -> DetectionAP[DetectionResult]:
+    truth, predictions = inputs.ground_truths, inputs.detections.predictions
+    metric = DetectionAP(
+        protocol,
+        class_names=truth.class_names,
+        label_ids=truth.label_ids,
+        box_format=truth.box_format,
+    )
+    for start in range(0, len(predictions), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        there = [
+            {key: v.to(device) if isinstance(v, torch.Tensor) else v for key, v in one.items()}
+            for one in predictions[part]
+        ]
+        metric.update(there, truth.targets[part])
+        progress("images matched", start + len(there), len(predictions))
+    return metric
