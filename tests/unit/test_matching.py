@@ -96,6 +96,26 @@ def loop(
     return positive, ignored
 
 
+def match_in_portions(
+    size: int,
+    pairs: greedy.Candidates,
+    group: torch.Tensor,
+    exclusive: torch.Tensor,
+    out: torch.Tensor,
+    rules: dict[str, bool],
+) -> list[torch.Tensor]:
+    """``size`` detections at a time; a group may be cut."""
+    taken, outcomes = torch.zeros_like(exclusive), []
+    for start in range(0, len(group), size):
+        part = slice(start, start + size)
+        mine = (pairs.detection >= start) & (pairs.detection < start + size)
+        some = pairs.rows(mine.nonzero().squeeze(1))
+        some = some._replace(detection=some.detection - start)
+        columns = {"group": group[part], "exclusive": exclusive, "out_of_range": out[part]}
+        outcomes.append(greedy.match(some, taken, **columns, **rules))
+    return [torch.cat(bits) for bits in zip(*outcomes, strict=True)]
+
+
 @pytest.mark.parametrize("best", [False, True])
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("reclaim", [False, True])
@@ -107,17 +127,11 @@ def test_matcher_is_the_loop(
     contested = 0
     for seed in range(60):
         pairs, group, exclusive, out = random_candidates(seed)
-        got = greedy.match(
-            pairs,
-            group=group,
-            exclusive=exclusive,
-            out_of_range=out,
-            best_only=best,
-            last_wins=last,
-            claims_used=reclaim,
-        )
+        rules = {"best_only": best, "last_wins": last, "claims_used": reclaim}
         wanted = loop(pairs, exclusive, out, best=best, last=last, reclaim=reclaim)
-        assert tuple(bits.tolist() for bits in got) == wanted, f"seed {seed}"
+        for size in (1, 5, 12):
+            got = match_in_portions(size, pairs, group, exclusive, out, rules)
+            assert tuple(bits.tolist() for bits in got) == wanted, f"seed {seed}, {size}"
         contested += any(wanted[0])
     assert contested > 50, "the random cases must have matches"
 

@@ -24,7 +24,7 @@ from ..ops.selection import rows_where
 from ..ops.sums import sums_before
 from . import greedy
 from .matchable import Matchable, Rules
-from .pairs import Pairs, candidate_pairs
+from .pairs import PairRuns, Pairs
 
 MOST_OBJECTS = 1024
 """Objects of one image that the kernel holds in one vector."""
@@ -45,11 +45,17 @@ def match_word(rows: Matchable, rules: Rules, largest: int) -> tuple[Tensor, Ten
 def _on_host(*arguments: Any) -> tuple[Tensor, Tensor]:
     """Candidate pairs, their overlaps, and the matcher of :mod:`greedy`."""
     rows, rules, _ = _unpacked(arguments)
-    return match_candidates(rows, rules, _candidates_by_boxes(rows, rules))
+    runs, taken = PairRuns.of(rows.group, rows.object_group), torch.zeros_like(rows.exclusive)
+    outcomes = []
+    for part in runs.portions():
+        some = rows.of_detections(part)
+        pairs = _candidates_by_boxes(some, rules, runs.pairs(part, torch.int32))
+        outcomes.append(match_candidates(some, rules, pairs, taken))
+    positive, ignored = (torch.cat(bits) for bits in zip(*outcomes, strict=True))
+    return positive, ignored
 
 
-def _candidates_by_boxes(rows: Matchable, rules: Rules) -> greedy.Candidates:
-    pairs = candidate_pairs(rows.group, rows.object_group, torch.int32)
+def _candidates_by_boxes(rows: Matchable, rules: Rules, pairs: Pairs) -> greedy.Candidates:
     if not rules.two_shapes and (rows.thresholds > 0).all():
         pairs = _that_meet(pairs, rows, rules)
     return candidates(rows, rules, pairs, *pair_overlaps(rows, rules, pairs))
@@ -75,11 +81,12 @@ def candidates(
 
 
 def match_candidates(
-    rows: Matchable, rules: Rules, pairs: greedy.Candidates
+    rows: Matchable, rules: Rules, pairs: greedy.Candidates, taken: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """:func:`match_word` on the host, for pairs that are known."""
+    """:func:`match_word` on the host, for pairs that are known; ``taken`` as for it."""
     return greedy.match(
         pairs,
+        taken,
         group=rows.group,
         exclusive=rows.exclusive,
         out_of_range=rows.out_of_range | ~rows.present,

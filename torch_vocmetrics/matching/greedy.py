@@ -10,7 +10,6 @@ It works on the host, with NumPy where that is faster than torch.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -51,6 +50,7 @@ class Candidates(NamedTuple):
 
 def match(
     pairs: Candidates,
+    taken: Tensor,
     *,
     group: Tensor,
     exclusive: Tensor,
@@ -63,6 +63,8 @@ def match(
 
     Args:
         pairs: the candidates.
+        taken: [M] int64, lanes in which objects are used up by detections of earlier calls; those
+            of this call are added in place. So a group may be matched in several portions.
         group: [N] int64; detections of a group stand together, and share no object with others.
         exclusive: [M] int64, lanes in which one claim uses an object up.
         out_of_range: [N] int64, lanes in which an unmatched detection is ignored.
@@ -86,12 +88,12 @@ def match(
     contested = torch.zeros_like(exclusive, dtype=torch.bool)
     contested.index_fill_(0, pairs.ground_truth.index_select(0, picky), True)
     fought = contested.index_select(0, pairs.ground_truth)
-    _claim_alone(pairs, rows_where(~fought), exclusive, positive, ignored, claims_used)
+    _claim_alone(pairs, rows_where(~fought), taken, exclusive, positive, ignored, claims_used)
     rest = rows_where(fought)
     if last_wins:  # the order of offers keeps equal ones as they come, and objects rise
         rest = rest.flip(0)
     offers = _offers(pairs.rows(rest), group.shape[0])
-    _claim_in_turn(offers, group, exclusive, positive, ignored, claims_used)
+    _claim_in_turn(offers, taken, group, exclusive, positive, ignored, claims_used)
     return positive, ignored | (out_of_range & ~(positive | ignored))
 
 
@@ -110,6 +112,7 @@ def _best_pairs(candidates: Candidates, num_detections: int, *, last_wins: bool)
 def _claim_alone(
     pairs: Candidates,
     alone: Tensor,
+    taken: Tensor,
     exclusive: Tensor,
     positive: Tensor,
     ignored: Tensor,
@@ -123,7 +126,13 @@ def _claim_alone(
         for column in (pairs.detection, pairs.ground_truth, pairs.counted, pairs.ignored)
     )
     offered = counts | ignores
-    before = _or_of_earlier(offered & exclusive.index_select(0, ground_truth), ground_truth)
+    used = offered & exclusive.index_select(0, ground_truth)
+    before = _or_of_earlier(used, ground_truth) | taken.index_select(0, ground_truth)
+    last = torch.ones_like(ground_truth, dtype=torch.bool)
+    last[:-1] = ground_truth[1:] != ground_truth[:-1]
+    lasts = rows_where(last)
+    objects = ground_truth.index_select(0, lasts)
+    taken.index_copy_(0, objects, (before | used).index_select(0, lasts))
     fresh = ~before
     stale = offered & before if claims_used else 0
     positive.index_copy_(0, detection, counts & fresh)
@@ -192,6 +201,7 @@ def _claim(remaining: Bits, offered: Bits, taken: Bits, claims_used: bool) -> Bi
 
 def _claim_in_turn(
     offers: _Offers,
+    taken: Tensor,
     group: Tensor,
     exclusive: Tensor,
     positive: Tensor,
@@ -205,14 +215,14 @@ def _claim_in_turn(
     step = rank_in_group(group.index_select(0, offers.detection))
     steps = int(step.max()) + 1
     if offers.detection.numel() < SEQUENTIAL_BELOW * steps:
-        claims, taken = _claims_one_by_one(offers, uses, claims_used)
+        claims, before = _claims_one_by_one(offers, uses, taken, claims_used)
     else:
         order = stable_order(step)
         offers, uses = offers.rows(order), uses.index_select(0, order)
         sizes = torch.bincount(step).tolist()
-        state = torch.full_like(positive, -1), torch.zeros_like(exclusive)
-        claims, taken = _claims_by_step(offers, uses, sizes, *state, claims_used)
-    stale = claims & taken
+        remaining = torch.full_like(positive, -1)
+        claims, before = _claims_by_step(offers, uses, sizes, remaining, taken, claims_used)
+    stale = claims & before
     # What one detection claims is disjoint: the sum is the union.
     positive.index_add_(0, offers.detection, claims & offers.counted & ~stale)
     ignored.index_add_(0, offers.detection, (claims & ~offers.counted) | stale)
@@ -241,10 +251,13 @@ def _claims_by_step(
     return torch.cat(claims), torch.cat(before)
 
 
-def _claims_one_by_one(offers: _Offers, uses: Tensor, claims_used: bool) -> tuple[Tensor, Tensor]:
+def _claims_one_by_one(
+    offers: _Offers, uses: Tensor, taken: Tensor, claims_used: bool
+) -> tuple[Tensor, Tensor]:
     """The same in a plain loop, for few offers on the host."""
     columns = (offers.detection, offers.ground_truth, offers.bits, uses)
-    taken: defaultdict[int, int] = defaultdict(int)
+    earlier = taken.index_select(0, offers.ground_truth).tolist()
+    lanes = dict(zip(offers.ground_truth.tolist(), earlier, strict=True))
     claims, before = [], []
     current, left = -1, -1
     for detection, ground_truth, bits, use in zip(
@@ -252,13 +265,14 @@ def _claims_one_by_one(offers: _Offers, uses: Tensor, claims_used: bool) -> tupl
     ):
         if detection != current:
             current, left = detection, -1
-        used = taken[ground_truth]
+        used = lanes[ground_truth]
         claim = _claim(left, bits, used, claims_used)
         if claim:
             left &= ~claim
-            taken[ground_truth] = used | (claim & use)
+            lanes[ground_truth] = used | (claim & use)
         claims.append(claim)
         before.append(used)
     # NumPy reads a list six times faster than torch.
+    taken.numpy()[np.array(list(lanes), dtype=np.int64)] = list(lanes.values())
     made, used_before = (np.array(words, dtype=np.int64) for words in (claims, before))
     return torch.from_numpy(made), torch.from_numpy(used_before)

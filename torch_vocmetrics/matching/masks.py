@@ -88,7 +88,8 @@ def match_by_masks(rows: Matchable, rules: Rules, overlaps: Overlaps) -> tuple[T
     host = Matchable(*(column.cpu() for column in rows))
     overlap = overlaps.overlap.cpu()
     known = candidates(host, rules, pairs, overlap, overlap)
-    positive, ignored = match_candidates(host, rules, known)
+    taken = torch.zeros_like(host.exclusive)
+    positive, ignored = match_candidates(host, rules, known, taken)
     return positive.to(device), ignored.to(device)
 
 

@@ -43,6 +43,15 @@ class Matchable(NamedTuple):
     thresholds: Tensor
     threshold_bits: Tensor
 
+    def of_detections(self, part: slice) -> Matchable:
+        """The same for consecutive detections; ``starts`` are those of all."""
+        return self._replace(
+            boxes=self.boxes[:, part],
+            group=self.group[part],
+            present=self.present[part],
+            out_of_range=self.out_of_range[part],
+        )
+
 
 class Rules(NamedTuple):
     """How to match: constants of the kernel.

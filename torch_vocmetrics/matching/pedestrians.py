@@ -22,26 +22,11 @@ from ..transfer import from_host
 from .fused import kernel_takes, match_word, pair_overlaps
 from .jaccard import jaccard_counts
 from .matchable import Matchable, Rules
-from .pairs import candidate_pairs
+from .pairs import PairRuns
+from .shapes import Shapes, shapes_of, standardised
 
 HALF = 0.5
 """Overlap above which boxes belong together for the Jaccard index (CrowdDet's compute_JI.py)."""
-
-
-class Shapes(NamedTuple):
-    """Corners and sides of N boxes as six columns [N] float64."""
-
-    x1: Tensor
-    y1: Tensor
-    x2: Tensor
-    y2: Tensor
-    width: Tensor
-    height: Tensor
-
-    @property
-    def columns(self) -> BoxColumns:
-        """Corners and area, the product of the sides."""
-        return BoxColumns(self.x1, self.y1, self.x2, self.y2, self.width * self.height)
 
 
 def match_pedestrians(
@@ -139,9 +124,9 @@ def _ranked(
     if protocol.ranked_boxes == "permuted_twice":
         boxed = row.index_select(0, _listed_places(rows, image).index_select(0, row))
     image = image.index_select(0, row)
-    own = _shapes(rows.boxes.index_select(0, boxed), rows.box_format, image, sizes)
+    own = shapes_of(rows.boxes.index_select(0, boxed), rows.box_format, image, sizes)
     present, unwanted = _present(protocol, lanes, image, own.height)
-    boxes = _standard(own, protocol, "detections").columns
+    boxes = standardised(own, protocol, "detections").columns
     starts = starts_of_images(rows.counts, device)
     return _Ranked(row, image, boxes, present, unwanted, starts)
 
@@ -180,7 +165,7 @@ def _objects(
     """What the protocol makes of each object."""
     device = rows.boxes.device
     image = image_of_row(rows.counts, device)
-    own = _shapes(rows.boxes, rows.box_format, image, sizes)
+    own = shapes_of(rows.boxes, rows.box_format, image, sizes)
     flagged = has_flag(rows.flags, ("ignore",))
     usable = ~flagged & _inside(own, protocol)
     if protocol.undetected_images == "drop_objects":
@@ -196,43 +181,11 @@ def _objects(
     return _Objects(
         image,
         starts_of_images(rows.counts, device),
-        _standard(own, protocol, "objects").columns,
-        _standard(own, protocol, "ignored_objects").columns,
+        standardised(own, protocol, "objects").columns,
+        standardised(own, protocol, "ignored_objects").columns,
         lanes_of_areas(counted, lanes),
         flagged,
     )
-
-
-def _shapes(boxes: Tensor, box_format: str, image: Tensor, sizes: Tensor | None) -> Shapes:
-    """Boxes [N, 4] without a conversion there and back; clipped to ``sizes`` [I, 2] if given."""
-    a, b, c, d = boxes.to(torch.float64).unbind(1)
-    if box_format == "xyxy":
-        shapes = Shapes(a, b, c, d, c - a, d - b)
-    elif box_format == "xywh":
-        shapes = Shapes(a, b, a + c, b + d, c, d)
-    else:
-        shapes = Shapes(a - c / 2, b - d / 2, a + c / 2, b + d / 2, c, d)
-    if sizes is None:
-        return shapes
-    height, width = sizes.index_select(0, image).unbind(1)
-    x1, y1 = (
-        torch.minimum(near.clamp(min=0), side - 1)
-        for near, side in ((shapes.x1, width), (shapes.y1, height))
-    )
-    x2, y2 = (
-        torch.minimum(far.clamp(min=0), side)
-        for far, side in ((shapes.x2, width), (shapes.y2, height))
-    )
-    return Shapes(x1, y1, x2, y2, x2 - x1, y2 - y1)
-
-
-def _standard(shapes: Shapes, protocol: MissRateProtocol, what: str) -> Shapes:
-    """The standard width about the centre, if boxes of this kind get it (bbApply.m resize)."""
-    if what not in protocol.standardised:
-        return shapes
-    more = shapes.height * protocol.standard_aspect_ratio - shapes.width
-    x1, width = shapes.x1 - more / 2, shapes.width + more
-    return shapes._replace(x1=x1, x2=x1 + width, width=width)
 
 
 def _visibility(protocol: MissRateProtocol, rows: GroundTruths, own: Shapes) -> Tensor:
@@ -243,7 +196,7 @@ def _visibility(protocol: MissRateProtocol, rows: GroundTruths, own: Shapes) -> 
         given = rows.visibility.double()
         fraction = torch.where(given.isnan(), fraction, given)
     if rows.visible_boxes is not None:
-        part = _shapes(rows.visible_boxes, rows.box_format, rows.labels, None)
+        part = shapes_of(rows.visible_boxes, rows.box_format, rows.labels, None)
         ratio = part.width * part.height / (own.width * own.height)
         if protocol.zero_visible_box == "unoccluded":
             nothing = (part.x1 == 0) & (part.y1 == 0) & (part.width == 0) & (part.height == 0)
@@ -366,22 +319,18 @@ def _jaccard(
     """[I, L, 3] int32 counts for the Jaccard index, or None if the protocol has none."""
     if not protocol.jaccard_scores:
         return None
-    pairs = candidate_pairs(rows.group, rows.object_group)
-    overlap, covered = pair_overlaps(rows, rules, pairs)
-    counted = ~objects.flagged.index_select(0, pairs.ground_truth)
     in_region = torch.zeros_like(rows.group, dtype=torch.bool)
-    in_region[pairs.detection[(covered > HALF) & ~counted]] = True
-    mine, theirs = (~objects.flagged).nonzero().squeeze(1), objects.flagged.nonzero().squeeze(1)
-    near = candidate_pairs(
-        objects.image.index_select(0, mine), objects.image.index_select(0, theirs)
-    )
-    first = objects.standard.rows(mine.index_select(0, near.detection))
-    region = objects.region.rows(theirs.index_select(0, near.ground_truth))
-    shared = pair_intersections(first, region, inclusive=False)
-    inside = intersection_over_area(shared, first.area + protocol.overlap_epsilon) > HALF
-    hidden = torch.zeros_like(objects.flagged)
-    hidden[mine.index_select(0, near.detection[inside])] = True
-    edges = ((overlap > HALF) & counted).nonzero().squeeze(1)
+    runs, edges = PairRuns.of(rows.group, rows.object_group), []
+    for part in runs.portions():
+        pairs = runs.pairs(part)
+        overlap, covered = pair_overlaps(rows.of_detections(part), rules, pairs)
+        counted = ~objects.flagged.index_select(0, pairs.ground_truth)
+        detection = pairs.detection + part.start
+        in_region[detection[(covered > HALF) & ~counted]] = True
+        kept = ((overlap > HALF) & counted).nonzero().squeeze(1)
+        columns = (detection, pairs.ground_truth, overlap)
+        edges.append([column.index_select(0, kept) for column in columns])
+    detection, ground_truth, overlap = (torch.cat(parts) for parts in zip(*edges, strict=True))
     counts = jaccard_counts(
         image=rows.group,
         # Those beyond the limit of an image are above no score limit.
@@ -389,11 +338,27 @@ def _jaccard(
         in_region=in_region,
         object_image=objects.image,
         object_counts=~objects.flagged,
-        object_in_region=hidden,
-        detection=pairs.detection.index_select(0, edges),
-        ground_truth=pairs.ground_truth.index_select(0, edges),
-        overlap=overlap.index_select(0, edges),
+        object_in_region=_in_ignore_region(protocol, objects),
+        detection=detection,
+        ground_truth=ground_truth,
+        overlap=overlap,
         score_limits=protocol.jaccard_scores,
         num_images=rows.starts.shape[0] - 1,
     )
     return counts.to(scores.device)
+
+
+def _in_ignore_region(protocol: MissRateProtocol, objects: _Objects) -> Tensor:
+    """[M] bool: objects of which an ignore region holds more than half."""
+    mine, theirs = (~objects.flagged).nonzero().squeeze(1), objects.flagged.nonzero().squeeze(1)
+    images = objects.image.index_select(0, mine)
+    runs = PairRuns.of(images, objects.image.index_select(0, theirs))
+    hidden = torch.zeros_like(objects.flagged)
+    for part in runs.portions():
+        pairs, rows = runs.pairs(part), mine[part]
+        first = objects.standard.rows(rows.index_select(0, pairs.detection))
+        region = objects.region.rows(theirs.index_select(0, pairs.ground_truth))
+        shared = pair_intersections(first, region, inclusive=False)
+        inside = intersection_over_area(shared, first.area + protocol.overlap_epsilon) > HALF
+        hidden[rows.index_select(0, pairs.detection[inside])] = True
+    return hidden
