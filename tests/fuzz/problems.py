@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import oracle
@@ -19,6 +20,7 @@ from properties import test_segmentation_properties as segmentation
 from support import Problem, differences, evaluate_by_metric
 
 from torch_vocmetrics import ClassificationAP, DetectionAP, LayoutAP, MeanIoU, reference
+from torch_vocmetrics.matching import greedy, pairs
 from torch_vocmetrics.protocols import DetectionProtocol, load_protocol, protocol_names
 
 from .campaign import Campaign
@@ -125,9 +127,16 @@ KINDS: dict[str, Callable[[int], None]] = {
 
 
 def case(seed: int) -> str:
-    """One problem; the kinds take turns."""
+    """One problem; the kinds take turns. Pairs are made in portions of a random size."""
     kind = list(KINDS)[seed % len(KINDS)]
-    KINDS[kind](seed // len(KINDS))
+    rng = np.random.default_rng([seed, 32])
+    portion = int(rng.choice([1, 7, pairs.MOST_PAIRS]))
+    sequential = int(rng.choice([0, greedy.SEQUENTIAL_BELOW]))
+    with (
+        mock.patch.object(pairs, "MOST_PAIRS", portion),
+        mock.patch.object(greedy, "SEQUENTIAL_BELOW", sequential),
+    ):
+        KINDS[kind](seed // len(KINDS))
     return kind
 
 
