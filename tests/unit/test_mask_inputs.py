@@ -92,3 +92,49 @@ def test_masks_are_copied() -> None:
     metric.update([one(masks)], [one(masks.clone())])
     masks.zero_()
     assert metric.compute().headline > 0.9999
+
+
+BAD_RUNS: list[dict[str, Any]] = [
+    {"counts": None}, {"counts": {}}, {"counts": [2**70]}, {"counts": [2**63, 0]},
+    {"counts": [-1, 25]}, {"counts": [12.5, 11.5]}, {"counts": 5}, {"counts": "\u00e9"},
+    {"counts": [["a"]]}, {"counts": [float("nan")]}, {"counts": [True] * 24}, {"counts": []},
+    {"counts": "o" * 7 + "1"}, {"size": None}, {"size": (float("inf"), 4)}, {"size": (6,)},
+    {"size": 5}, {"size": ("6", "4")}, {"size": (6.5, 4)}, {"size": (-6, -4)},
+    {"size": (2**16, 2**16), "counts": [2**32]}, {"size": (10**9, 10**9), "counts": [10**18]},
+    {"size": (10**400, 1)},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", BAD_RUNS, ids=lambda change: str(change)[:40])
+def test_wrong_run_lengths_are_one_sentence(change: dict[str, Any]) -> None:
+    good = {"size": (6, 4), "counts": [12, 12]}
+    rows = {"labels": torch.zeros(2).long(), "scores": torch.rand(2)}
+    metric = DetectionAP("coco2017_segm", num_classes=1)
+    for masks in ([good, good | change], [good | change, good]):
+        with pytest.raises(InputError, match="prediction 0, key 'masks'") as caught:
+            metric.update([rows | {"masks": masks}], [rows | {"masks": [good, good]}])
+        assert "\n" not in str(caught.value)
+
+
+BAD_POLYGONS: list[Any] = [
+    [[1e9, 1e9, 1e9 + 50, 1e9, 1e9 + 50, 1e9 + 50]], [[1e8, 0, 1, 1, 0, 1]],
+    [[1e300, 0, 1, 1, 0, 1]], [[0, 0, 1, 0, 1, float("nan")]],
+    [[0, 0, 10**400, 0, 1, 1]], [[0.0, 0, 1e6, 0, 0, 0, 1e6, 0]],
+    [5], [["a"]], [{}], [[0, 0, 4, 0]],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("polygons", BAD_POLYGONS, ids=lambda value: str(value)[:40])
+def test_wrong_polygons_are_one_sentence(polygons: Any) -> None:
+    rows = {"labels": torch.zeros(1).long(), "scores": torch.rand(1)}
+    true = rows | {"masks": [[[0, 0, 4, 0, 4, 4]]], "image_size": (6, 4)}
+    with pytest.raises(InputError, match="prediction 0, key 'masks', row 0"):
+        DetectionAP("coco2017_segm", num_classes=1).update([rows | {"masks": [polygons]}], [true])
+
+
+def test_images_with_polygons_are_bounded() -> None:
+    rows = {"labels": torch.zeros(1).long(), "scores": torch.rand(1)}
+    masks = {"masks": [[[0, 0, 4, 0, 4, 4]]]}
+    size = {"image_size": (2**20, 2**20)}
+    with pytest.raises(InputError, match="1,048,576 x 1,048,576 pixels is above the limit"):
+        DetectionAP("coco2017_segm", num_classes=1).update([rows | masks], [rows | masks | size])

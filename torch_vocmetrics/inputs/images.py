@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..errors import InputError, VocMetricsWarning
 from ..protocols import FLAGS
-from ..ragged import OPTIONAL_COLUMNS, Detections, GroundTruths
+from ..ragged import BOX_FORMATS, OPTIONAL_COLUMNS, Detections, GroundTruths
 from ..tables.records import Ids
 from ..transfer import from_host, on_one_device
 from .faults import BAD_SIZE, Subject, Suspect, suspect, suspects_of_rows, unknown_label
@@ -53,6 +53,18 @@ class InputRules(NamedTuple):
     task: str = DETECTION
     boxes: bool = True
     masks: bool = False
+
+
+def refuse_unknown_format(box_format: str) -> None:
+    """Check the argument ``box_format`` of a metric.
+
+    Raises:
+        InputError: naming the formats that there are.
+    """
+    if box_format not in BOX_FORMATS:
+        raise InputError(
+            f"must be one of {', '.join(BOX_FORMATS)}", where="box_format", got=repr(box_format)
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..ops.confusion import BYTES, PIXELS_AT_ONCE, LabelTable, count_pairs
 from ..transfer import to_device
-from .numbers import with_values
+from .numbers import tensor_of
 
 FAULTS = ("the predicted label is unknown", "the true label is unknown", "a logit is NaN")
 NO_FAULT = -1
@@ -159,7 +159,7 @@ def explain(
     fault: Tensor,
     batch: MapBatch | None,
     rules: LabelRules,
-    image_ids: Sequence[object] | None,
+    image_ids: Sequence[object] | Tensor | None,
     images_before: int = 0,
 ) -> InputError | None:
     """The error that :func:`count` found, or None; reads the device.
@@ -239,13 +239,7 @@ def _maps(value: Any, name: str, *, stacked: bool) -> list[Tensor]:
 
 
 def _tensor(value: Any, where: str) -> Tensor:
-    if isinstance(value, Tensor):
-        return with_values(value, lambda: where).detach()
-    try:
-        return torch.as_tensor(value)
-    except (TypeError, ValueError, RuntimeError):
-        got = type(value).__name__
-        raise InputError("must be a tensor of labels", where=where, got=got) from None
+    return tensor_of(value, lambda: where).detach()
 
 
 def _check(prediction: Tensor, truth: Tensor, num_classes: int, place: str) -> None:

@@ -176,14 +176,7 @@ def _of_segmentations(
             remedy="stack masks to [N, H, W]",
         )
     if size is None:
-        sizes = [one["size"] for one in value if isinstance(one, Mapping) and "size" in one]
-        if not sizes:
-            raise InputError(
-                "polygons need the size of the image",
-                where=place,
-                remedy="give image_size (height, width) in the target",
-            )
-        size = (int(sizes[0][0]), int(sizes[0][1]))
+        size = _stated_size(value, place)
     masks = []
     for row, one in enumerate(value):
         try:
@@ -191,6 +184,21 @@ def _of_segmentations(
         except ValueError as error:
             raise InputError(f"{error}", where=f"{place}, row {row}") from None
     return RleMasks(size, masks)
+
+
+def _stated_size(value: Sequence[Any], place: str) -> tuple[int, int]:
+    """The size that the first run lengths state."""
+    first = next((one for one in value if isinstance(one, Mapping)), None)
+    if first is None:
+        raise InputError(
+            "polygons need the size of the image",
+            where=place,
+            remedy="give image_size (height, width) in the target",
+        )
+    try:
+        return rle.size_of(first)
+    except ValueError as error:
+        raise InputError(f"{error}", where=place) from None
 
 
 def _alike(first: ImageMasks, second: ImageMasks) -> tuple[ImageMasks, ImageMasks]:

@@ -83,6 +83,17 @@ def read_ids(entries: Sequence[Any] | Tensor, where: str) -> ImageIds:
     return torch.cat(on_one_device(parts))
 
 
+def ids_of(given: object, num_images: int) -> ImageIds | None:
+    """Ids that are an argument of their own; None where none are given.
+
+    Raises:
+        InputError: as :func:`entries_of` and :func:`read_ids`.
+    """
+    if given is None:
+        return None
+    return read_ids(entries_of(given, num_images, "image_ids"), "image_ids[{}]")
+
+
 def _id(value: object, where: str, image: int) -> Any:
     """An int or a str; an id on a device as a tensor [1]."""
     if isinstance(value, Tensor | np.ndarray):

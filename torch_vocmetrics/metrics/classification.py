@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 
@@ -36,9 +36,36 @@ from .base import Metric
 from .classes import ClassNames, read_classes
 
 
+class PendingScores(NamedTuple):
+    """One batch.
+
+    Attributes:
+        table: its scores and targets; without ids where these are on a device.
+        wrong: 0-d bool, whether a target is wrong.
+        ids_on_device: [B] integers, to be read later; None if there are none.
+    """
+
+    table: ScoreTable
+    wrong: torch.Tensor
+    ids_on_device: torch.Tensor | None
+
+    @property
+    def kind_of_ids(self) -> str:
+        """Such as ``"int"``."""
+        given = self.table.image_ids if self.ids_on_device is None else self.ids_on_device
+        return kind_of_class_ids(given)
+
+    @property
+    def with_ids(self) -> ScoreTable:
+        """The table with all its ids; reads the device."""
+        if self.ids_on_device is None:
+            return self.table
+        return replace(self.table, image_ids=tuple(self.ids_on_device.tolist()))
+
+
 @dataclass(frozen=True, eq=False)
 class AccumulatedScores(Accumulated):
-    """What a metric of scores has seen; pending are tables, each with whether a target is wrong.
+    """What a metric of scores has seen; pending are :class:`PendingScores`.
 
     Attributes:
         wrong: 0-d bools, whether targets in ``tables`` are wrong; to be read later.
@@ -126,29 +153,31 @@ class ClassificationAP(Metric[ClassificationResult]):
             batch, wrong = read_scores(
                 scores, targets, len(self.class_names), state.device, self.target_format
             )
-            batch = replace(batch, image_ids=read_class_ids(image_ids, batch.num_images))
-            _check_kind_of_ids(batch, state)
+            ids = read_class_ids(image_ids, batch.num_images)
             if on_host(wrong):
                 if bool(wrong):
                     raise wrong_target(targets, self.target_format)
                 wrong = torch.zeros((), dtype=torch.bool, device=batch.device)
-            self._accumulated = self._with_batch(state, batch, wrong)
+            on_device = ids if isinstance(ids, torch.Tensor) else None
+            table = replace(batch, image_ids=None if isinstance(ids, torch.Tensor) else ids)
+            added = PendingScores(table, wrong, on_device)
+            _check_kind_of_ids(added, state)
+            self._accumulated = self._with_batch(state, added)
         return self
 
-    def _with_batch(
-        self, state: AccumulatedScores, batch: ScoreTable, wrong: torch.Tensor
-    ) -> AccumulatedScores:
-        if not batch.num_images:
+    def _with_batch(self, state: AccumulatedScores, batch: PendingScores) -> AccumulatedScores:
+        if not batch.table.num_images:
             return replace(state, updated=True)
-        pending = (*state.pending, (batch, wrong))
-        state = replace(state, updated=True, device=batch.device, pending=pending)
+        pending = (*state.pending, batch)
+        state = replace(state, updated=True, device=batch.table.device, pending=pending)
         return self._flushed(state) if len(pending) >= MOST_PENDING else state
 
     def _flushed(self, state: AccumulatedScores) -> AccumulatedScores:
-        """The same with pending batches in one part of the table; waits for no device."""
+        """The same with pending batches in one part of the table; waits for ids on a device."""
         if not state.pending:
             return state
-        batches, wrong = zip(*state.pending, strict=True)
+        wrong = [batch.wrong for batch in state.pending]
+        batches = [batch.with_ids for batch in state.pending]
         parts = appended(state.tables[0], [ScoreTable.cat(batches)])
         return replace(
             state, tables=(parts,), pending=(), wrong=(*state.wrong, torch.stack(wrong).any())
@@ -193,12 +222,13 @@ class ClassificationAP(Metric[ClassificationResult]):
         return [self.protocol]
 
 
-def _check_kind_of_ids(batch: ScoreTable, state: AccumulatedScores) -> None:
+def _check_kind_of_ids(batch: PendingScores, state: AccumulatedScores) -> None:
     """Ids must be given always or never, and be of one kind."""
-    tables = (*state.tables[0][:1], *(table for table, _ in state.pending[:1]))
-    kinds = {kind_of_class_ids(table.image_ids) for table in tables if table.num_images}
-    mine = kind_of_class_ids(batch.image_ids)
-    if batch.num_images and kinds - {mine}:
+    tables = [table for table in state.tables[0][:1] if table.num_images]
+    kinds = {kind_of_class_ids(table.image_ids) for table in tables}
+    kinds |= {earlier.kind_of_ids for earlier in state.pending[:1]}
+    mine = batch.kind_of_ids
+    if batch.table.num_images and kinds - {mine}:
         raise InputError(
             "image ids must be of one kind in all batches",
             where="image_ids",

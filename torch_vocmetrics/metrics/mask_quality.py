@@ -15,6 +15,7 @@ from ..inputs.images import (
     InputRules,
     fault_on_host,
     pack,
+    refuse_unknown_format,
     suspects_on_device,
 )
 from ..inputs.keys import warn_of_unread_keys
@@ -90,6 +91,7 @@ class MaskQuality:
         classes = read_classes(num_classes, class_names, label_ids)
         self.class_names, self.label_ids = classes.names, classes.labels
         self.iou_threshold = iou_threshold
+        refuse_unknown_format(box_format)
         self._rules = InputRules(
             len(classes.names),
             classes.label_ids,

@@ -22,6 +22,7 @@ from ..inputs.images import (
     pack,
     read_image_ids,
     read_image_sizes,
+    refuse_unknown_format,
     suspects_on_device,
     warn_of_coarse_boxes,
 )
@@ -31,7 +32,7 @@ from ..inputs.per_image import kind_of_ids, refuse_other_ids
 from ..lanes import Lanes
 from ..matching import match_images
 from ..protocols import DetectionProtocol, MissRateProtocol
-from ..ragged import BOX_FORMATS, Detections, GroundTruths, even_shares
+from ..ragged import Detections, GroundTruths, even_shares
 from ..ranking import distinct_images
 from ..tables.record_checks import RecordRules, check_records, check_same_images
 from ..tables.records import OPTIONAL, TENSORS, Ids, MatchRecords, cat_ids, joined
@@ -131,10 +132,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         label_ids: Sequence[int] | None,
         box_format: str,
     ) -> None:
-        if box_format not in BOX_FORMATS:
-            raise InputError(
-                f"must be one of {', '.join(BOX_FORMATS)}", where="box_format", got=repr(box_format)
-            )
+        refuse_unknown_format(box_format)
         self.protocols: tuple[Any, ...] = tuple(protocols)
         classes = read_classes(num_classes, class_names, label_ids)
         self.class_names, self.label_ids = classes.names, classes.labels

@@ -13,6 +13,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..host_work import host_work
 from ..inputs.label_maps import LabelRules, MapBatch, count, explain, read_maps
+from ..inputs.per_image import ImageIds, ids_of, ids_on_host, kind_of_ids
 from ..protocols import SegmentationProtocol, load_dataset, load_protocol
 from ..results import SegmentationResult
 from ..summaries.pixels import segmentation_result
@@ -35,7 +36,7 @@ class OpenCounts(NamedTuple):
     """
 
     dense: Tensor
-    image_ids: tuple[int | str | Tensor, ...] | None
+    image_ids: ImageIds | None
     fault: Tensor
 
 
@@ -132,13 +133,13 @@ class MeanIoU(Metric[SegmentationResult]):
         with self._lock:
             state = self._accumulated
             batch = read_maps(predictions, targets, len(self.class_names), state.device)
-            ids = _image_ids(image_ids, batch.num_images)
+            ids = ids_of(image_ids, batch.num_images)
             _check_kind_of_ids(ids, batch.num_images, state)
             self._accumulated = self._with_batch(state, batch, ids)
         return self
 
     def _with_batch(
-        self, state: AccumulatedPixels, batch: MapBatch, ids: tuple[int | str | Tensor, ...] | None
+        self, state: AccumulatedPixels, batch: MapBatch, ids: ImageIds | None
     ) -> AccumulatedPixels:
         """With one batch more, counted; a chunk that is full becomes sparse."""
         if not batch.num_images:
@@ -194,7 +195,7 @@ class MeanIoU(Metric[SegmentationResult]):
         images = state.num_images
         read: list[int | str] = []
         for dense, given, fault in state.pending:
-            ids = None if given is None else tuple(map(_read_id, given))
+            ids = None if given is None else ids_on_host(given)
             if (error := explain(fault, None, self._rules, ids, images)) is not None:
                 raise error
             images += dense.shape[0]
@@ -213,50 +214,16 @@ class MeanIoU(Metric[SegmentationResult]):
         return [self.protocol]
 
 
-def _check_kind_of_ids(
-    ids: tuple[int | str | Tensor, ...] | None, num_images: int, state: AccumulatedPixels
-) -> None:
+def _check_kind_of_ids(ids: ImageIds | None, num_images: int, state: AccumulatedPixels) -> None:
     """Ids must be given always or never, and be of one kind."""
-    earlier = [part.image_ids for part in state.tables[0][:1] if part.num_images]
+    earlier: list[Any] = [part.image_ids for part in state.tables[0][:1] if part.num_images]
     earlier += [counts.image_ids for counts in state.pending[:1]]
-    if num_images and earlier and _kind(ids) != _kind(earlier[0]):
+    if num_images and earlier and kind_of_ids(ids) != kind_of_ids(earlier[0]):
         raise InputError(
             "image ids must be of one kind in all batches",
             where="image_ids",
-            got=f"{_kind(ids)} after {_kind(earlier[0])}",
+            got=f"{kind_of_ids(ids)} after {kind_of_ids(earlier[0])}",
         )
-
-
-def _kind(ids: Sequence[object] | None) -> str:
-    return "none" if not ids else "str" if isinstance(ids[0], str) else "int"
-
-
-def _read_id(image_id: int | str | Tensor) -> int | str:
-    return int(image_id) if isinstance(image_id, Tensor) else image_id
-
-
-def _image_ids(
-    given: Sequence[int | str] | Tensor | None, num_images: int
-) -> tuple[int | str | Tensor, ...] | None:
-    """One id an image; those on a device are read later."""
-    if given is None:
-        return None
-    listed: list[Any] = list(given)
-    if isinstance(given, Tensor):
-        listed = given.tolist() if given.device.type == "cpu" else list(given.clone().unbind())
-    ids: list[int | str | Tensor] = []
-    for one in listed:
-        whole = hasattr(one, "__index__") and not isinstance(one, bool | Tensor)
-        if not (isinstance(one, str | Tensor) or whole):
-            raise InputError("must be int or str", where="image_ids", got=repr(one))
-        ids.append(int(one) if whole else one)
-    if len(ids) != num_images or len({isinstance(one, str) for one in ids}) > 1:
-        raise InputError(
-            "must be one id an image, all int or all str",
-            where="image_ids",
-            got=f"{len(ids)} for {num_images} images",
-        )
-    return tuple(ids)
 
 
 def _classes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from ..errors import InputError, StateError
 from ..inputs.numbers import FLOATING, tensor_of
+from ..inputs.per_image import entries_of, ids_on_host, read_ids
 from ..ops.ordering import descending_key
 from ..transfer import to_device
 from .columns import FLOATS, check_column, check_image_ids
@@ -50,7 +52,8 @@ class ScoreTable:
     @classmethod
     def empty(cls, num_classes: int) -> Self:
         """No images at all."""
-        return cls(None, torch.zeros(0, num_classes), torch.zeros(0, num_classes, dtype=torch.int8))
+        scores = torch.zeros(0, num_classes, device="cpu")
+        return cls(None, scores, torch.zeros_like(scores, dtype=torch.int8))
 
     def check(self, num_classes: int) -> None:
         """Raise ValueError unless the table is such as ``update`` makes."""
@@ -108,7 +111,9 @@ class ScoreTable:
         copies = repeats(self.image_ids)
         if not copies or self.image_ids is None:
             return self
-        dropped, originals = (torch.tensor(rows) for rows in zip(*copies, strict=True))
+        dropped, originals = (
+            torch.tensor(rows, device="cpu") for rows in zip(*copies, strict=True)
+        )
         mine, first = self.in_order(dropped), self.in_order(originals)
         wrong = (mine.targets != first.targets).any(dim=1)
         if bool(wrong.any()):
@@ -116,7 +121,7 @@ class ScoreTable:
         both_nan = mine.scores.isnan() & first.scores.isnan()
         differing = ((mine.scores != first.scores) & ~both_nan).any(dim=1)
         warn_of_repeats(len(copies), int(differing.sum()), "scores")
-        keep = torch.ones(self.num_images, dtype=torch.bool)
+        keep = torch.ones(self.num_images, dtype=torch.bool, device="cpu")
         keep[dropped] = False
         return self.in_order(keep.nonzero().squeeze(1))
 
@@ -126,7 +131,11 @@ class ScoreTable:
         if ids is None:
             return self
         rows = sorted(range(len(ids)), key=lambda row: ids[row])
-        return self if rows == list(range(len(ids))) else self.in_order(torch.tensor(rows))
+        return (
+            self
+            if rows == list(range(len(ids)))
+            else self.in_order(torch.tensor(rows, device="cpu"))
+        )
 
     def ranked(self) -> tuple[Tensor, Tensor]:
         """Scores and targets [N, K] on the host, each class by falling score, ties as they stand.
@@ -232,21 +241,19 @@ def refuse_multi_hot(table: ScoreTable, class_names: Sequence[str]) -> None:
         )
 
 
-def read_class_ids(image_ids: object, count: int) -> ClassIds | None:
-    """Ids of a batch: int, str or (image, object) pairs.
+def read_class_ids(image_ids: object, count: int) -> ClassIds | Tensor | None:
+    """Ids of a batch: int, str or (image, object) pairs; [B] integers where they are on a device.
 
     Raises:
         InputError: for another number of ids, or ids of another or of several kinds.
     """
     if image_ids is None:
         return None
-    if isinstance(image_ids, Tensor):
-        image_ids = image_ids.tolist()
-    if not isinstance(image_ids, Sequence) or isinstance(image_ids, str):
-        raise InputError("must be a list of ids", where="image_ids", got=type(image_ids).__name__)
-    ids = tuple(_id(one, row) for row, one in enumerate(image_ids))
-    if len(ids) != count:
-        raise InputError("must be one id a row of scores", where="image_ids", got=len(ids))
+    entries = entries_of(image_ids, count, "image_ids")
+    if isinstance(entries, Tensor) or any(isinstance(one, Tensor) for one in entries):
+        read = read_ids(entries, "image_ids[{}]")
+        return read if isinstance(read, Tensor) else tuple(read) or None
+    ids = tuple(_id(one, row) for row, one in enumerate(entries))
     kinds = {kind_of_class_ids((one,)) for one in ids}
     if len(kinds) > 1:
         raise InputError("must be of one kind", where="image_ids", got=", ".join(sorted(kinds)))
@@ -258,21 +265,24 @@ def _id(value: object, row: int) -> int | str | Pair:
         image, place = _id(value[0], row), _id(value[1], row)
         if not isinstance(image, tuple) and isinstance(place, int):
             return image, place
-    if isinstance(value, str):
-        return value
-    if hasattr(value, "__index__") and not isinstance(value, bool):
-        return int(value)
-    raise InputError(
-        "must be an int, a str, or an (image, object) pair",
-        where=f"image_ids[{row}]",
-        got=repr(value),
-    )
+    one = [value]
+    try:
+        (read,) = ids_on_host(read_ids(one, "image_ids[{}]"))
+    except InputError:
+        raise InputError(
+            "must be an int, a str, or an (image, object) pair",
+            where=f"image_ids[{row}]",
+            got=reprlib.repr(value),
+        ) from None
+    return read
 
 
-def kind_of_class_ids(ids: Sequence[object] | None) -> str:
+def kind_of_class_ids(ids: Sequence[object] | Tensor | None) -> str:
     """``"none"``, ``"int"``, ``"str"``, or ``"pairs of ..."``, by the first id."""
-    if not ids:
+    if ids is None or not len(ids):
         return "none"
+    if isinstance(ids, Tensor):
+        return "int"
     if isinstance(ids[0], tuple):
         return f"pairs of {type(ids[0][0]).__name__}"
     return type(ids[0]).__name__
