@@ -86,6 +86,7 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
     add("--max-file-size", type=_count, metavar="MIB", help="read files up to this size")
     _max_pixels(parser)
     _on_fault(parser)
+    _segmentation(parser)
     _miss_rate(parser)
     _save_state(parser)
 
@@ -98,6 +99,25 @@ def _max_pixels(parser: argparse.ArgumentParser) -> None:
         default=MAX_PIXELS,
         metavar="N",
         help=f"read images up to this size [{MAX_PIXELS}]",
+    )
+
+
+def _segmentation(parser: argparse.ArgumentParser) -> None:
+    """Options that only label images have."""
+    add = parser.add_argument_group("label images (segmentation)").add_argument
+    add(
+        "--label-colors",
+        type=Path,
+        metavar="FILE",
+        help="colours of the classes, rows name:red,green,blue as in CVAT's labelmap.txt; colour "
+        "images without a list have VOC's colours",
+    )
+    add("--label-ids", type=_list_of(int), metavar="N,N", help="label of each class [0 .. K-1]")
+    add("--void", type=_list_of(int), metavar="N,N", help="void labels in place of the protocol's")
+    add(
+        "--reduce-zero-label",
+        action="store_true",
+        help="true label 0 is void and the others move down by one; predictions stay as they are",
     )
 
 

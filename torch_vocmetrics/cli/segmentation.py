@@ -7,15 +7,18 @@ SegmentationClass and SegmentationObject, as VOC's baseline does.
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from torch_vocmetrics import MeanIoU
 
 from .. import io
-from ..errors import InputError, printable
+from ..errors import InputError, VocMetricsWarning, printable
 from ..io.names import path_inside
 from ..protocols import PAINTINGS, SegmentationProtocol, load_dataset, protocol_title
 from ..results import SegmentationResult
@@ -29,14 +32,55 @@ def evaluate_segmentation(
     args: argparse.Namespace, protocol: SegmentationProtocol, device: torch.device
 ) -> None:
     """Evaluate a folder of label images against another, one image after the other."""
-    refuse_options(args, protocol.task, "iou_thresholds", "max_detections", "on_fault")
+    refuse_options(args, protocol.task, "iou_thresholds", "max_detections")
     pairs = io.pair_label_images(args.ground_truth, args.detections, args.image_set or "test")
-    metric = MeanIoU(protocol, class_names=args.classes)
-    for image_id, predicted, true in io.read_label_pairs(pairs, max_pixels=args.max_pixels):
+    if args.void is not None:
+        protocol = dataclasses.replace(protocol, void_labels=args.void)
+    names, colors = args.classes, None
+    if args.label_colors is not None:
+        void = {"void_label": protocol.void_labels[0]} if protocol.void_labels else {}
+        colors = io.read_label_colors(args.label_colors, names, **void)
+        names = colors.class_names
+    metric = MeanIoU(protocol, class_names=names, label_ids=args.label_ids)
+    binary = bool(pairs)
+    for image_id, predicted, truth in io.read_label_pairs(
+        pairs, colors=colors, on_fault=args.on_fault, max_pixels=args.max_pixels
+    ):
+        true = _reduced(truth, protocol) if args.reduce_zero_label else truth
+        binary = binary and bool(((true == 0) | (true == FULL)).all())
         metric.update([predicted.to(device)], [true.to(device)], [image_id])
+    if binary and FULL in protocol.void_labels:
+        _warn_of_binary_masks()
     result = metric.compute()
     keep_state(args, metric)
     publish(args, segmentation_report(result), segmentation_table(result))
+
+
+FULL = 255
+"""The label of the object in a mask that was saved as a black and white image."""
+
+
+def _reduced(true: Tensor, protocol: SegmentationProtocol) -> Tensor:
+    """True labels without label 0, which becomes void; the others move down by one.
+
+    Raises:
+        InputError: if the protocol has no void label.
+    """
+    if not protocol.void_labels:
+        raise InputError("needs a void label", where="--reduce-zero-label", remedy="give --void")
+    void, labels = protocol.void_labels[0], true.long()
+    is_void = torch.isin(labels, torch.tensor([0, *protocol.void_labels]))
+    return torch.where(is_void, void, labels - 1)
+
+
+def _warn_of_binary_masks() -> None:
+    warnings.warn(
+        f"the true label images hold 0 and {FULL} alone, and {FULL} is void here, so that only "
+        f"label 0 is evaluated: for masks of black and white, save label 1, or give --label-ids "
+        f"0,{FULL} with another --void such as -1",
+        VocMetricsWarning,
+        stacklevel=3,
+    )
 
 
 def segmentation_report(result: SegmentationResult) -> dict[str, Any]:

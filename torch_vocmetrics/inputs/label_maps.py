@@ -232,10 +232,17 @@ def _is_list(value: Any) -> bool:
 def _maps(value: Any, name: str, *, stacked: bool) -> list[Tensor]:
     """One stack of all images, or one stack of a single image for each."""
     if stacked:
-        return [_tensor(value, name)]
+        return [_without_channel(_tensor(value, name))]
     if not _is_list(value):
         value = list(_tensor(value, name))
-    return [_tensor(one, f"{name}[{i}]").unsqueeze(0) for i, one in enumerate(value)]
+    tensors = [_tensor(one, f"{name}[{i}]") for i, one in enumerate(value)]
+    return [_without_channel(one.unsqueeze(0)) for one in tensors]
+
+
+def _without_channel(labels: Tensor) -> Tensor:
+    """[n, H, W] of labels [n, 1, H, W], as loaders of images give them; others as they are."""
+    is_one = labels.dim() == 4 and labels.shape[1] == 1 and not labels.is_floating_point()
+    return labels.squeeze(1) if is_one else labels
 
 
 def _tensor(value: Any, where: str) -> Tensor:

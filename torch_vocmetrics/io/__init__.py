@@ -14,13 +14,13 @@ from .crowdhuman import (
     read_crowdhuman_ground_truths,
     read_crowdhuman_sizes,
 )
+from .label_colors import LabelColors, read_label_colors, voc_colormap
 from .label_images import (
     LabelImagePair,
     pair_label_images,
     read_image_size,
     read_label_map,
     read_label_pairs,
-    voc_colormap,
     write_label_map,
 )
 from .painting import PaintedImage, create_segmentations_from_detections
@@ -50,6 +50,7 @@ __all__ = [
     "Conditions",
     "DetectionFile",
     "GroundTruthFile",
+    "LabelColors",
     "LabelImagePair",
     "LayoutFile",
     "PaintedImage",
@@ -79,6 +80,7 @@ __all__ = [
     "read_image_set",
     "read_image_size",
     "read_indexed_detections",
+    "read_label_colors",
     "read_label_map",
     "read_label_pairs",
     "read_layouts",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,9 @@ from torch import Tensor
 
 from ..errors import FileFormatError, InputError
 from ..limits import MAX_PIXELS
+from .entry_log import EntryLog
 from .images import open_image
+from .label_colors import LabelColors, voc_colormap
 from .names import path_inside
 from .voc_folder import read_image_set
 
@@ -29,45 +31,29 @@ class LabelImagePair(NamedTuple):
     prediction: Path
 
 
-def voc_colormap(size: int = 256) -> NDArray[np.uint8]:
-    """[size, 3] RGB colours of the labels 0 .. size - 1.
-
-    Bits 0, 1 and 2 of the label become the highest bits of red, green and blue, the next three the
-    second highest, and so on.
-
-    Source: VOCcode/VOClabelcolormap.m (2007-2012, equal text).
-
-    Example:
-        >>> voc_colormap()[[1, 15, 255]].tolist()
-        [[128, 0, 0], [192, 128, 128], [224, 224, 192]]
-    """
-    labels = np.arange(size)[:, None] >> np.arange(3)
-    colors = np.zeros((size, 3), dtype=np.int64)
-    for place in range(8):
-        colors |= ((labels >> (3 * place)) & 1) << (7 - place)
-    return colors.astype(np.uint8)
-
-
-def read_label_map(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Tensor:
-    """[H, W] labels of an indexed, grey or 16-bit PNG, as the file has them.
+def read_label_map(
+    path: str | Path, *, colors: LabelColors | None = None, max_pixels: int = MAX_PIXELS
+) -> Tensor:
+    """[H, W] labels of an indexed, grey or 16-bit PNG as the file has them, or of a colour PNG.
 
     Palettes are passed over. What the file holds decides, not its name: a JPEG changes labels and
     is refused.
 
+    Args:
+        path: the file.
+        colors: which label each colour of a colour image stands for; None takes VOC's colours.
+        max_pixels: the largest image that is decoded.
+
     Raises:
-        FileFormatError: if it is no PNG, a colour image, or larger than ``max_pixels``; it is not
-            decoded then.
+        FileFormatError: if it is no PNG, has a colour that is not in the list, or is larger than
+            ``max_pixels``; it is not decoded then.
         OSError: if there is no such file or it may not be read.
     """
     with open_image(path, formats=("PNG",), max_pixels=max_pixels) as (image, grey_bits):
         mode = image.mode.removesuffix("B").removesuffix("N")
         if mode not in _INDEXED:
-            raise FileFormatError(
-                "not a label image: its pixels are colours",
-                where=str(path),
-                got=f"mode {image.mode}",
-                remedy="save labels as an indexed, grey or 16-bit PNG",
-            )
+            pixels = np.array(image.convert("RGB"))
+            return torch.from_numpy((colors or LabelColors.voc()).read(pixels, path))
         labels = np.array(image).astype(_INDEXED[mode])
     if grey_bits in (2, 4):  # Pillow stretches them to 0 .. 255
         labels //= 255 // (2**grey_bits - 1)
@@ -161,16 +147,37 @@ def _prediction(
 
 
 def read_label_pairs(
-    pairs: Sequence[LabelImagePair], *, max_pixels: int = MAX_PIXELS
+    pairs: Sequence[LabelImagePair],
+    *,
+    colors: LabelColors | None = None,
+    on_fault: str = "error",
+    max_pixels: int = MAX_PIXELS,
 ) -> Iterator[tuple[str, Tensor, Tensor]]:
     """Image id, predicted and true labels [H, W] of one image after the other.
 
+    Args:
+        pairs: of :func:`pair_label_images`.
+        colors: which label each colour stands for, where images hold colours.
+        on_fault: ``"error"`` raises at once; ``"skip"`` leaves images at fault out with a warning.
+        max_pixels: the largest image that is decoded.
+
     Raises:
         FileFormatError: naming the file that cannot be understood.
+
+    Warns:
+        VocMetricsWarning: of images that are left out, after the last.
     """
+    log = EntryLog("label images", on_fault)
+    options: dict[str, Any] = {"colors": colors, "max_pixels": max_pixels}
     for pair in pairs:
-        yield (
-            pair.image_id,
-            read_label_map(pair.prediction, max_pixels=max_pixels),
-            read_label_map(pair.ground_truth, max_pixels=max_pixels),
-        )
+        try:
+            maps = [
+                read_label_map(path, **options) for path in (pair.prediction, pair.ground_truth)
+            ]
+        except FileFormatError as error:
+            if on_fault == "error":
+                raise
+            log.add_faults(1, [error])
+            continue
+        yield pair.image_id, maps[0], maps[1]
+    log.finish()

@@ -119,7 +119,8 @@ class MeanIoU(Metric[SegmentationResult]):
             predictions: [B, H, W] labels of any integer type; or [B, K, H, W] logits or
                 probabilities, of which the largest counts (the first among equals); or a list of
                 one [H, W] or [K, H, W] an image, for images of different sizes.
-            targets: [B, H, W] labels, or a list of [H, W]; void labels count nowhere.
+            targets: [B, H, W] or [B, 1, H, W] labels, or a list of [H, W]; void labels count
+                nowhere.
             image_ids: B ids, int or str, or none in all batches. Of several copies of an image the
                 first counts.
 
