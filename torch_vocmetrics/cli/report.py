@@ -73,7 +73,7 @@ def table(result: DetectionResult, inputs: Inputs) -> str:
             result.true_positives[0, k],
             result.false_positives[0, k],
         )
-        average = shown(float(result.average_precision[k]))
+        average = shown_if(result.is_averaged[k], result.average_precision[k])
         rows.append((name, *(str(int(count)) for count in counts), average))
     rows.append(
         (
@@ -97,6 +97,11 @@ def table(result: DetectionResult, inputs: Inputs) -> str:
 def shown(value: float) -> str:
     """Four decimals, or a word for NaN."""
     return "undefined" if math.isnan(value) else f"{value:.4f}"
+
+
+def shown_if(averaged: Any, value: Any) -> str:
+    """The number of a class or part, or that the mean does not run over it."""
+    return shown(float(value)) if averaged else "not in the mean"
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:

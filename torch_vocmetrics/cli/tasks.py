@@ -20,7 +20,7 @@ from .detection import evaluate_detection
 from .merge import keep_state
 from .miss_rate import evaluate_miss_rate
 from .options import refuse_options, size_limit
-from .report import aligned, defined, publish, shown
+from .report import aligned, defined, publish, shown, shown_if
 from .segmentation import evaluate_segmentation
 
 
@@ -113,8 +113,9 @@ def _classification_table(result: ClassificationResult, missing: list[str]) -> s
     rows: list[tuple[str, ...]] = [("class", "positives", "negatives", "AP", "ROC area")]
     for k, name in enumerate(result.class_names):
         counts = (str(int(result.num_positives[k])), str(int(result.num_negatives[k])))
-        values = (float(result.average_precision[k]), float(result.roc_area[k]))
-        rows.append((name, *counts, *map(shown, values)))
+        values = (result.average_precision[k], result.roc_area[k])
+        averaged = result.is_averaged[k]
+        rows.append((name, *counts, *(shown_if(averaged, value) for value in values)))
     rows += [(name, "", "", "not entered", "") for name in missing]
     means = (result.mean_average_precision, result.mean_roc_area)
     rows.append((f"mean over {result.num_classes_averaged} classes", "", "", *map(shown, means)))
@@ -150,7 +151,7 @@ def _layout_table(result: LayoutResult, file: io.LayoutFile) -> str:
     rows: list[tuple[str, ...]] = [("what", "positives", "TP", "FP", "AP")]
     for k, name in enumerate(result.class_names):
         counts = (result.num_positives[k], result.true_positives[k], result.false_positives[k])
-        average = shown(float(result.average_precision[k]))
+        average = shown_if(result.is_averaged[k], result.average_precision[k])
         rows.append((name, *(str(int(count)) for count in counts), average))
     if result.protocol.unit == "part":
         mean = f"mean over {result.num_classes_averaged} parts"

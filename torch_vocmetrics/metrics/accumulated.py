@@ -62,6 +62,11 @@ class Accumulated:
         return sum(part.num_images for part in self.tables[0])
 
     @property
+    def num_images_seen(self) -> int:
+        """Images in the tables and in pending batches."""
+        return self.num_images + sum(int(batch.num_images) for batch in self.pending)
+
+    @property
     def whole(self) -> list[Any]:
         """The table of each protocol in one part.
 

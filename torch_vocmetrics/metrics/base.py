@@ -5,11 +5,10 @@ from __future__ import annotations
 import copy
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 import torch
 
@@ -20,10 +19,9 @@ from ..protocols import Protocol, protocol_title
 from ..states.files import protocols_of, read_state, write_state
 from ..states.plain import num_images, order_of_arrival, with_own_tensors
 from .accumulated import Accumulated, Lockable
-from .identity import check_counts, refuse_other_rules
+from .identity import check_counts, named_fault, refuse_other_rules, sizes
 
 STATE_SCHEMA = 4
-
 
 R_co = TypeVar("R_co", covariant=True)
 """What a metric computes."""
@@ -51,7 +49,15 @@ class Metric(Lockable, ABC, Generic[R_co]):
     def update(self, predictions: Any, targets: Any) -> Self:
         """Add a batch and return the metric."""
 
-    def compute(self, *, sync: bool = True, group: Group = None, dst: int | None = None) -> R_co:
+    @overload
+    def compute(self, *, sync: bool = ..., group: Group = ..., dst: None = ...) -> R_co: ...
+
+    @overload
+    def compute(self, *, sync: bool = ..., group: Group = ..., dst: int) -> R_co | None: ...
+
+    def compute(
+        self, *, sync: bool = True, group: Group = None, dst: int | None = None
+    ) -> R_co | None:
         """A collective in a process group: the result over everything since ``reset``.
 
         All ranks of the group must call it, also those that have seen nothing, and all get the same
@@ -73,8 +79,7 @@ class Metric(Lockable, ABC, Generic[R_co]):
             StateError: if ranks differ in protocol, classes or version, or one is lost; if an image
                 came twice with different ground truth. Unless a rank is lost, all raise the same.
         """
-        result: R_co = self._compute(sync, group, dst)
-        return result
+        return self._compute(sync, group, dst)
 
     def reset(self) -> Self:
         """Forget everything, device included."""
@@ -140,8 +145,22 @@ class Metric(Lockable, ABC, Generic[R_co]):
         return self
 
     def __repr__(self) -> str:
-        names = ", ".join(protocol_title(protocol) for protocol in self._all_protocols())
-        return f"{type(self).__name__}({names}; {len(self.class_names)} classes)"
+        names = ", ".join(map(protocol_title, self._all_protocols()))
+        return f"{type(self).__name__}({names}; {sizes(self.num_classes, self.num_images)})"
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes there are."""
+        return len(self.class_names)
+
+    @property
+    def num_images(self) -> int:
+        """How many images were seen since ``reset``, copies of an image included."""
+        return int(self._accumulated.num_images_seen)
+
+    def cpu(self) -> Self:
+        """Move the state and all later work to the CPU."""
+        return self.to("cpu")
 
     @host_work()
     def save_state(self, path: str | Path) -> Self:
@@ -168,7 +187,7 @@ class Metric(Lockable, ABC, Generic[R_co]):
             OSError: if there is no such file.
         """
         state, _ = read_state(path)
-        with _named(path):
+        with named_fault(path):
             return self._load(state)
 
     @classmethod
@@ -188,9 +207,9 @@ class Metric(Lockable, ABC, Generic[R_co]):
             >>> from torch_vocmetrics import DetectionAP
             >>> path = tempfile.mkdtemp() + "/shard.npz"
             >>> DetectionAP("voc2007", class_names=["cat"]).update([], []).save_state(path)
-            DetectionAP(detection/voc2007; 1 classes)
+            DetectionAP(detection/voc2007; 1 class, 0 images)
             >>> Metric.from_states(path)
-            DetectionAP(detection/voc2007; 1 classes)
+            DetectionAP(detection/voc2007; 1 class, 0 images)
         """
         if not paths:
             raise InputError("must be at least one state file", where="paths")
@@ -209,7 +228,7 @@ class Metric(Lockable, ABC, Generic[R_co]):
             raise StateError(f"the state is damaged: {error!r}", where=str(paths[0])) from None
         parts = []
         for path, state in zip(paths, states, strict=True):
-            with _named(path):
+            with named_fault(path):
                 parts.append(metric._blank()._load(state))
         return metric._union(parts, states)
 
@@ -256,12 +275,11 @@ class Metric(Lockable, ABC, Generic[R_co]):
 
     def _identity(self) -> dict[str, Any]:
         """What states must have in common."""
-        protocols = self._all_protocols()
         return {
             "schema": STATE_SCHEMA,
             "metric": type(self).__name__,
-            "protocols": [protocol.name for protocol in protocols],
-            "fingerprints": [protocol.fingerprint for protocol in protocols],
+            "protocols": [protocol.name for protocol in self._all_protocols()],
+            "fingerprints": [protocol.fingerprint for protocol in self._all_protocols()],
             "class_names": list(self.class_names),
             "label_ids": list(self.label_ids),
         }
@@ -313,20 +331,19 @@ class Metric(Lockable, ABC, Generic[R_co]):
         """:meth:`load_state_dict` that keeps the tensors themselves."""
         refuse_other_rules(self._identity(), state, "load_state_dict")
         try:
-            ids = state["image_ids"]
-            if not (ids is None or isinstance(ids, list)):
+            if not ((ids := state["image_ids"]) is None or isinstance(ids, list)):
                 raise ValueError("image_ids must be a list or None")
             tables = self._read(ids, state)
             check_counts(state, tables[0].num_images)
         except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
-            reason = error if isinstance(error, ValueError) else repr(error)
-            raise StateError(f"the state is damaged: {reason}", where="load_state_dict") from None
+            why = error if isinstance(error, ValueError) else repr(error)
+            raise StateError(f"the state is damaged: {why}", where="load_state_dict") from None
         device = tables[0].device if tables[0].num_images else None
         with self._lock:
             self._accumulated = self._holding(tables, device, state["updated"])
         return self
 
-    def _compute(self, together: bool, group: Group, dst: int | None) -> Any:
+    def _compute(self, together: bool, group: Group, dst: int | None) -> R_co | None:
         """Body of every ``compute``."""
         with host_work():
             ranks = num_ranks(group) if together else 1
@@ -346,9 +363,8 @@ class Metric(Lockable, ABC, Generic[R_co]):
 
     def _synced(self, group: Group, dst: int | None) -> Self:
         """A metric of its own with what all ranks have seen; two collectives."""
-        state: dict[str, Any] | Exception
         try:
-            state = self._exported()
+            state: dict[str, Any] | Exception = self._exported()
         except Exception as error:  # raised by all ranks, after the header
             state = error
         states = sync(state, self._identity(), group=group, dst=dst)
@@ -382,13 +398,3 @@ class Metric(Lockable, ABC, Generic[R_co]):
     def _blank(self) -> Self:
         """A metric of the same rules that has seen nothing."""
         return copy.copy(self).reset()
-
-
-@contextmanager
-def _named(path: str | Path) -> Iterator[None]:
-    """Put the name of a file before what is wrong with its state."""
-    try:
-        yield
-    except StateError as error:
-        named = StateError(error.what, where=str(path), got=error.got, remedy=error.remedy)
-        raise named from None

@@ -50,6 +50,11 @@ class PendingScores(NamedTuple):
     ids_on_device: torch.Tensor | None
 
     @property
+    def num_images(self) -> int:
+        """B."""
+        return self.table.num_images
+
+    @property
     def kind_of_ids(self) -> str:
         """Such as ``"int"``."""
         given = self.table.image_ids if self.ids_on_device is None else self.ids_on_device

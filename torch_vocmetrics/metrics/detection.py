@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Generic, Self, cast, overload
+from typing import Any, Generic, Literal, Self, TypedDict, Unpack, cast, overload
 
 from torch import Tensor
 
@@ -25,7 +25,7 @@ from ..errors import InputError
 from ..lanes import Lanes
 from ..protocols import DetectionProtocol, load_protocol
 from ..ranking import Ranker
-from ..results import DetectionResult
+from ..results import CocoDetectionResult, DetectionResult, VocDetectionResult
 from ..summaries.detection import detection_result
 from ..tables.records import MatchRecords
 from .base import R_co
@@ -33,6 +33,28 @@ from .classes import ClassNames, warn_of_labels_from_1
 from .recorded import RecordMetric
 
 ProtocolLike = str | Path | DetectionProtocol
+CocoName = Literal[
+    "coco2017", "coco2017_segm", "coco2017_segm_box_area",
+    "detection/coco2017", "detection/coco2017_segm", "detection/coco2017_segm_box_area",
+]  # fmt: skip
+"""Protocols whose result is a :class:`CocoDetectionResult`."""
+VocName = Literal[
+    "voc2006", "voc2007", "voc2008", "voc2009", "voc2010", "voc2011", "voc2012",
+    "voc2006_exact_tenths", "voc2007_exact_tenths", "voc2008_exact_tenths", "voc2009_exact_tenths",
+    "voc2006_matlab_colon", "voc2007_matlab_colon", "voc2008_matlab_colon", "voc2009_matlab_colon",
+    "detection/voc2006", "detection/voc2007", "detection/voc2008", "detection/voc2009",
+    "detection/voc2010", "detection/voc2011", "detection/voc2012",
+]  # fmt: skip
+"""Protocols whose result is a :class:`VocDetectionResult`."""
+
+
+class ClassArguments(TypedDict, total=False):
+    """The other arguments of :class:`DetectionAP`."""
+
+    num_classes: int | None
+    class_names: ClassNames | None
+    label_ids: Sequence[int] | None
+    box_format: str
 
 
 class DetectionAP(RecordMetric[R_co], Generic[R_co]):
@@ -66,24 +88,44 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
 
     @overload
     def __init__(
+        self: DetectionAP[CocoDetectionResult],
+        protocol: CocoName,
+        **classes: Unpack[ClassArguments],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: DetectionAP[VocDetectionResult],
+        protocol: VocName,
+        **classes: Unpack[ClassArguments],
+    ) -> None: ...
+
+    @overload
+    def __init__(
         self: DetectionAP[DetectionResult],
         protocol: ProtocolLike,
-        *,
-        num_classes: int | None = ...,
-        class_names: ClassNames | None = ...,
-        label_ids: Sequence[int] | None = ...,
-        box_format: str = ...,
+        **classes: Unpack[ClassArguments],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: DetectionAP[dict[str, CocoDetectionResult]],
+        protocol: Sequence[CocoName],
+        **classes: Unpack[ClassArguments],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: DetectionAP[dict[str, VocDetectionResult]],
+        protocol: Sequence[VocName],
+        **classes: Unpack[ClassArguments],
     ) -> None: ...
 
     @overload
     def __init__(
         self: DetectionAP[dict[str, DetectionResult]],
         protocol: Sequence[ProtocolLike],
-        *,
-        num_classes: int | None = ...,
-        class_names: ClassNames | None = ...,
-        label_ids: Sequence[int] | None = ...,
-        box_format: str = ...,
+        **classes: Unpack[ClassArguments],
     ) -> None: ...
 
     def __init__(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from ..distributed import SHOWN
@@ -48,3 +50,19 @@ def _short(value: object) -> str:
     """A value as it is shown in a sentence: long ones are cut short."""
     text = str(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."
+
+
+@contextmanager
+def named_fault(path: str | Path) -> Iterator[None]:
+    """Put the name of a file before what is wrong with its state."""
+    try:
+        yield
+    except StateError as error:
+        named = StateError(error.what, where=str(path), got=error.got, remedy=error.remedy)
+        raise named from None
+
+
+def sizes(num_classes: int, num_images: int) -> str:
+    """How many classes and images there are, for people."""
+    counts = ((num_classes, "class", "es"), (num_images, "image", "s"))
+    return ", ".join(f"{count} {word}{'' if count == 1 else more}" for count, word, more in counts)

@@ -31,7 +31,7 @@ from ..inputs.packing import Rows
 from ..inputs.per_image import refuse_other_ids
 from ..lanes import Lanes
 from ..matching.layout import match_layouts
-from ..protocols import LayoutProtocol, load_protocol, protocol_title
+from ..protocols import LayoutProtocol, load_protocol
 from ..ranking import rank
 from ..results import LayoutResult
 from ..summaries.challenges import layout_result
@@ -147,9 +147,6 @@ class LayoutAP(RecordMetric[LayoutResult]):
         label_ids: Sequence[int],  # noqa: ARG003
     ) -> Self:
         return cls(protocols[0])
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({protocol_title(self.protocol)})"
 
     def _settled(self, state: AccumulatedRecords) -> AccumulatedRecords:
         scales = [scale.read() for scale in state.box_scales]

@@ -39,6 +39,11 @@ class OpenCounts(NamedTuple):
     image_ids: ImageIds | None
     fault: Tensor
 
+    @property
+    def num_images(self) -> int:
+        """B."""
+        return self.dense.shape[0]
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AccumulatedPixels(Accumulated):

@@ -4,6 +4,7 @@ Axes are T (IoU thresholds), R (recall levels), K (classes), A (area ranges), M 
 detections), each in the protocol's order.
 """
 
+from .base import Result
 from .classification import ClassificationResult, RocCurve
 from .detection import (
     CocoDetectionResult,
@@ -31,6 +32,7 @@ __all__ = [
     "MissRateCurve",
     "MissRateResult",
     "PrecisionRecallCurve",
+    "Result",
     "RocCurve",
     "SegmentationResult",
     "VocDetectionResult",

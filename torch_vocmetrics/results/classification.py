@@ -11,8 +11,8 @@ from ..averages import average_of, mean_over_classes
 from ..curves import normalized_precision
 from ..errors import InputError
 from ..protocols import ClassificationProtocol, protocol_title
+from .base import Result, only_averaged
 from .detection import PrecisionRecallCurve
-from .numbers import json_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +30,15 @@ class RocCurve:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ClassificationResult:
+class ClassificationResult(Result):
     """What a classification protocol gives.
 
     Attributes:
         protocol: the rules behind the numbers.
         class_names: K names.
         average_precision: [K] float64 by the protocol's interpolation; without interpolation where
-            the protocol publishes the area of the ROC curve (voc2006).
+            the protocol publishes the area of the ROC curve (voc2006). As the official code has it
+            for the class alone: without positives that may be 0 or NaN; see ``is_averaged``.
         plain_average_precision: [K] float64 without interpolation: precision summed over the steps
             of recall.
         num_classes_averaged: how many classes means run over: those with positives.
@@ -58,6 +59,11 @@ class ClassificationResult:
     num_images: int
     curves: tuple[PrecisionRecallCurve, ...]
     roc_curves: tuple[RocCurve, ...]
+
+    @property
+    def is_averaged(self) -> Tensor:
+        """[K] bool: whether means run over the class. The others are NaN in ``to_dict``."""
+        return self.num_positives > 0
 
     @property
     def mean_average_precision(self) -> float:
@@ -122,17 +128,16 @@ class ClassificationResult:
         return torch.tensor(values, dtype=torch.float64)
 
     def to_dict(self) -> dict[str, float]:
-        """Flat numbers for a logger: ``mAP`` and ``AP/<class>``, undefined is NaN.
+        """Flat numbers for a logger: ``mAP`` and ``AP/<class>``.
+
+        NaN where undefined, and for classes not in the mean.
 
         A protocol of the ROC curve has ``mAUC`` and ``AUC/<class>``.
         """
         word, values = ("AUC", self.roc_area) if self._is_roc else ("AP", self.average_precision)
-        classes = zip(self.class_names, values.tolist(), strict=True)
+        shown = only_averaged(values, self.is_averaged)
+        classes = zip(self.class_names, shown, strict=True)
         return {f"m{word}": self.headline} | {f"{word}/{name}": value for name, value in classes}
-
-    def to_json(self) -> str:
-        """:meth:`to_dict` as JSON text; undefined is ``null``."""
-        return json_text(self.to_dict())
 
     @property
     def _is_roc(self) -> bool:

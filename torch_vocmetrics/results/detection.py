@@ -9,8 +9,9 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..protocols import DetectionProtocol, protocol_title
+from .base import Result, only_averaged
 from .deferred import MadeWhenRead
-from .numbers import json_text, mean_of_defined
+from .numbers import mean_of_defined
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,14 +29,15 @@ class PrecisionRecallCurve:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DetectionResult:
+class DetectionResult(Result):
     """What every detection protocol gives.
 
     Attributes:
         protocol: the rules behind the numbers.
         class_names: K names.
         mean_average_precision: the protocol's mean over classes, a fraction.
-        average_precision: [K] float64, mean over the IoU thresholds.
+        average_precision: [K] float64, mean over the IoU thresholds, as the official code has it
+            for the class alone. Without objects that may be 0 or NaN; see ``is_averaged``.
         num_classes_averaged: how many classes the mean runs over.
         num_positives: [K] int64, objects that count (first area range).
         true_positives, false_positives: [T, K] int64 (first area range, largest limit).
@@ -58,16 +60,18 @@ class DetectionResult:
         """The number that the protocol publishes."""
         return self.mean_average_precision
 
-    def to_dict(self) -> dict[str, float]:
-        """Flat numbers for a logger; undefined is NaN."""
-        return self._summary() | {
-            f"AP/{name}": value
-            for name, value in zip(self.class_names, self.average_precision.tolist(), strict=True)
-        }
+    @property
+    def is_averaged(self) -> Tensor:
+        """[K] bool: whether the mean runs over the class. The others are NaN in ``to_dict``."""
+        if self.protocol.mean_over == "classes_with_positives":
+            return self.num_positives > 0
+        return ~self.average_precision.isnan()
 
-    def to_json(self) -> str:
-        """:meth:`to_dict` as JSON text; undefined is ``null``."""
-        return json_text(self.to_dict())
+    def to_dict(self) -> dict[str, float]:
+        """Flat numbers for a logger; NaN where undefined, and for classes not in the mean."""
+        values = only_averaged(self.average_precision, self.is_averaged)
+        classes = zip(self.class_names, values, strict=True)
+        return self._summary() | {f"AP/{name}": value for name, value in classes}
 
     def _summary(self) -> dict[str, float]:
         return {"mAP": self.mean_average_precision}
@@ -93,7 +97,7 @@ class VocDetectionResult(DetectionResult):
         summary = {"mAP": self.mean_average_precision}
         thresholds = self.protocol.iou_thresholds
         if len(thresholds) > 1:
-            rows = self.average_precision_by_threshold[:, self.num_positives > 0]
+            rows = self.average_precision_by_threshold[:, self.is_averaged]
             for threshold, row in zip(thresholds, rows, strict=True):
                 summary[f"mAP@{threshold:g}"] = float(row.mean())
         return summary

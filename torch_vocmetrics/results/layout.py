@@ -8,18 +8,19 @@ from torch import Tensor
 
 from ..averages import mean_over_classes
 from ..protocols import LayoutProtocol, protocol_title
+from .base import Result
 from .detection import PrecisionRecallCurve
-from .numbers import json_text
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LayoutResult:
+class LayoutResult(Result):
     """What a layout protocol gives.
 
     Attributes:
         protocol: the rules behind the numbers.
         class_names: K names of what is ranked: the part types, or one entry ``layout``.
-        average_precision: [K] float64.
+        average_precision: [K] float64, as the official code has it for the part alone. Without
+            true parts that may be 0 or NaN; see ``is_averaged``.
         num_classes_averaged: how many classes the mean runs over: those with positives.
         num_positives: [K] int64: persons that count, or true parts of each type.
         true_positives, false_positives: [K] int64.
@@ -43,6 +44,11 @@ class LayoutResult:
     curves: tuple[PrecisionRecallCurve, ...]
 
     @property
+    def is_averaged(self) -> Tensor:
+        """[K] bool: whether the mean runs over the part."""
+        return (self.num_positives > 0) | (self.protocol.unit == "layout")
+
+    @property
     def mean_average_precision(self) -> float:
         """Mean over the part types with positives; of whole layouts their one value."""
         if self.protocol.unit == "layout":
@@ -55,15 +61,15 @@ class LayoutResult:
         return self.mean_average_precision
 
     def to_dict(self) -> dict[str, float]:
-        """Flat numbers for a logger: ``AP``, or ``AP/<part>``; undefined is NaN."""
+        """Flat numbers for a logger: ``AP``, or ``AP/<part>``.
+
+        As the official code has them, which reports every part: 0 of a part that nobody has, NaN
+        where such parts were predicted.
+        """
         values = self.average_precision.tolist()
         if self.protocol.unit == "layout":
             return {"AP": values[0]}
         return {f"AP/{name}": value for name, value in zip(self.class_names, values, strict=True)}
-
-    def to_json(self) -> str:
-        """:meth:`to_dict` as JSON text; undefined is ``null``."""
-        return json_text(self.to_dict())
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{key}={value:.4f}" for key, value in self.to_dict().items())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..protocols import MissRateProtocol, protocol_title
+from .base import Result
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class MissRateCurve:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class MissRateResult:
+class MissRateResult(Result):
     """What every miss rate protocol gives, for its S subsets.
 
     Attributes:
@@ -73,6 +73,10 @@ class MissRateResult:
         """The S names."""
         return self.protocol.subset_names
 
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return self.subset_names
+
     def miss_rate_at(self, fppi: float, subset: str | None = None) -> float:
         """Miss rate at a number of false positives per image, read as the protocol reads it.
 
@@ -97,11 +101,6 @@ class MissRateResult:
         """Flat numbers for a logger, ``LAMR/<subset>``; undefined is NaN."""
         values = self.log_average_miss_rate.tolist()
         return {f"LAMR/{name}": v for name, v in zip(self.subset_names, values, strict=True)}
-
-    def to_json(self) -> str:
-        """:meth:`to_dict` as JSON text; undefined is ``null``."""
-        values = self.to_dict().items()
-        return json.dumps({k: None if math.isnan(v) else v for k, v in values}, indent=2)
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{key}={value:.4f}" for key, value in self.to_dict().items())

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -21,9 +19,3 @@ def mean_of_defined(values: Tensor) -> float:
 def as_tensor(values: object) -> Tensor:
     """A NumPy array or nested lists of numbers as a CPU tensor of the same precision."""
     return torch.from_numpy(np.ascontiguousarray(values))
-
-
-def json_text(values: Mapping[str, float]) -> str:
-    """Numbers as JSON text; what is not finite is ``null``."""
-    finite = {key: value if math.isfinite(value) else None for key, value in values.items()}
-    return json.dumps(finite, indent=2)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ..protocols import SegmentationProtocol, protocol_title
+from .base import Result
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SegmentationResult:
+class SegmentationResult(Result):
     """Counts of pixels and the measures made of them, as fractions.
 
     Attributes:
@@ -73,11 +72,6 @@ class SegmentationResult:
             )
             for name, value in zip(names, values.tolist(), strict=True)
         }
-
-    def to_json(self) -> str:
-        """:meth:`to_dict` as JSON text; undefined is ``null``."""
-        values = self.to_dict().items()
-        return json.dumps({k: None if math.isnan(v) else v for k, v in values}, indent=2)
 
     def _summary(self) -> dict[str, float]:
         summary = {
