@@ -45,8 +45,12 @@ class RleMasks:
         rles: N dicts of ``size`` and ``counts``.
     """
 
-    def __init__(self, size: tuple[int, int], rles: list[rle.Rle]) -> None:
+    def __init__(
+        self, size: tuple[int, int], rles: list[rle.Rle], areas: Tensor | None = None
+    ) -> None:
         self.size, self.rles = size, rles
+        if areas is not None:
+            self.areas = areas
 
     def __len__(self) -> int:
         return len(self.rles)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -68,13 +69,14 @@ def read_masks(
             where="predictions and targets",
             remedy="split packed tensors by image",
         )
+    known = _compressed(predictions) | _compressed(targets)
     pairs = []
     for image, (found, true) in enumerate(zip(predictions, targets, strict=True)):
         size = None if sizes is None or isinstance(sizes, Tensor) else sizes[image]
-        first = _read(found, counts[0][image], size, f"prediction {image}")
+        first = _read(found, counts[0][image], size, f"prediction {image}", known)
         if size is None and first is not None and isinstance(true.get("masks"), list | tuple):
             size = first.size  # polygons do not say it themselves
-        second = _read(true, counts[1][image], size, f"target {image}")
+        second = _read(true, counts[1][image], size, f"target {image}", known)
         if first is not None and second is not None and first.size != second.size:
             raise InputError(
                 "masks of prediction and target differ in size",
@@ -88,7 +90,35 @@ def read_masks(
     return _placed(sides[0], device), _placed(sides[1], device)
 
 
-def _read(rows: Rows, count: int, size: tuple[int, int] | None, where: str) -> ImageMasks | None:
+def _compressed(images: Sequence[Rows]) -> dict[int, RleMasks]:
+    """Masks of the images that are lists of compressed run lengths, by the identity of the list.
+
+    All at once, in a tenth of the time that they take one by one. Empty where any is in another
+    form or at fault.
+    """
+    given = [rows.get("masks") for rows in images]
+    lists = [masks for masks in given if type(masks) is list and masks]
+    read = rle.read_compressed(list(chain.from_iterable(lists)))
+    if read is None:
+        return {}
+    rles, areas = read
+    found, start = {}, 0
+    for masks in lists:
+        part = slice(start, start + len(masks))
+        height, width = size = rles[start]["size"]
+        if all(one["size"] == size for one in rles[part]):
+            found[id(masks)] = RleMasks((height, width), rles[part], areas[part])
+        start = part.stop
+    return found
+
+
+def _read(
+    rows: Rows,
+    count: int,
+    size: tuple[int, int] | None,
+    where: str,
+    known: Mapping[int, RleMasks],
+) -> ImageMasks | None:
     """The masks of one side of an image; None if there are none."""
     place = f"{where}, key 'masks'"
     value = rows.get("masks")
@@ -101,9 +131,17 @@ def _read(rows: Rows, count: int, size: tuple[int, int] | None, where: str) -> I
                 remedy="this protocol compares masks: give them under 'masks'",
             )
         return None
+    ready = known.get(id(value))
+    if ready is not None and len(ready) == count and size in (None, ready.size):
+        return ready
     if isinstance(value, Sequence) and not isinstance(value, str):
         return _of_segmentations(value, count, size, place)
-    masks = tensor_of(value, lambda: place)
+    return _of_tensor(tensor_of(value, lambda: place), count, size, place)
+
+
+def _of_tensor(
+    masks: Tensor, count: int, size: tuple[int, int] | None, place: str
+) -> BitMasks | None:
     masks = masks.as_subclass(Tensor) if type(masks) is not Tensor else masks
     if count == 0 and masks.numel() == 0:
         return None

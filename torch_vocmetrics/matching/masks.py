@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -112,26 +113,22 @@ def _overlaps(first: ImageMasks, second: ImageMasks, i: Tensor, j: Tensor, crowd
 def _run_length_overlaps(
     first: RleMasks, second: RleMasks, i: Tensor, j: Tensor, crowd: Tensor
 ) -> Tensor:
-    """Pairs come by detection, and detections of one class have the same objects, in a run."""
-    device = i.device
-    groups: dict[tuple[int, ...], list[int]] = {}
-    places: dict[int, list[int]] = {}
-    flags = dict(zip(j.tolist(), crowd.tolist(), strict=True))
-    for place, row in enumerate(i.tolist()):
-        places.setdefault(row, []).append(place)
-    others = j.tolist()
-    for row, mine in places.items():
-        groups.setdefault(tuple(others[place] for place in mine), []).append(row)
-    overlap = torch.zeros(len(others), dtype=torch.float64, device="cpu")
-    for objects, rows in groups.items():
+    """Pairs come by detection; detections with the same first object have all objects in common."""
+    rows, objects, flags = (column.cpu().numpy() for column in (i, j, crowd))
+    bounds = np.concatenate(([0], np.flatnonzero(rows[1:] != rows[:-1]) + 1, [rows.size]))
+    starts, counts = bounds[:-1], bounds[1:] - bounds[:-1]
+    overlap = np.zeros(rows.size)
+    for leader in np.unique(objects[starts]):
+        members = np.flatnonzero(objects[starts] == leader)
+        common = slice(starts[members[0]], starts[members[0]] + counts[members[0]])
         values = rle.overlaps(
-            [first.rles[row] for row in rows],
-            [second.rles[row] for row in objects],
-            [flags[row] for row in objects],
+            [first.rles[row] for row in rows[starts[members]]],
+            [second.rles[row] for row in objects[common]],
+            flags[common],
         )
-        where = torch.tensor([places[row] for row in rows], device="cpu")
-        overlap[where.flatten()] = values.flatten()
-    return overlap.to(device)
+        places = starts[members][:, None] + np.arange(counts[members[0]])
+        overlap[places] = values.numpy()
+    return torch.from_numpy(overlap).to(i.device)
 
 
 def _touching(pairs: Pairs, masks: tuple[Masks, Masks]) -> Tensor:
