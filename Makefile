@@ -9,7 +9,7 @@ SEED ?= 0
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick check test test-oldest fuzz halves bench clean
+.PHONY: help setup demo quick check test test-oldest fuzz halves mutate bench clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1|/' | \
@@ -53,6 +53,9 @@ fuzz: setup  ## search for faults with random inputs for N minutes
 
 halves: setup  ## run golden tests on folders that lack half of the fixtures and cases
 	$(BIN)/python tests/halved_folders.py
+
+mutate: setup  ## plant small mistakes and list those that no test notices
+	cd tests && PYTHONPATH=.. $(abspath $(BIN))/python -m mutation --jobs $(JOBS)
 
 bench: setup  ## compare speed and memory with other evaluators
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c .ci/constraints.txt -e '.[bench]'
