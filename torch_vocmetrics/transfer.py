@@ -9,12 +9,29 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .errors import InputError
+
 NUMPY_TYPES = {
     torch.bool: np.bool_,
     torch.uint8: np.uint8,
     torch.int64: np.int64,
     torch.float64: np.float64,
 }
+
+
+def read_device(device: object, where: str) -> torch.device:
+    """The device of a name.
+
+    Raises:
+        InputError: if there is none, or it keeps no numbers.
+    """
+    try:
+        found = torch.device(device)  # type: ignore[call-overload]
+    except (RuntimeError, TypeError, ValueError):
+        raise InputError("must be a device", where=where, got=repr(device)) from None
+    if found.type == "meta":
+        raise InputError("must be a device that keeps numbers", where=where, got=repr(device))
+    return torch.device(found)
 
 
 def to_device(columns: Sequence[Tensor], device: torch.device) -> list[Tensor]:

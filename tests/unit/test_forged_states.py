@@ -198,6 +198,14 @@ def test_forged_ids_are_refused(name: str, ids: Any, words: str) -> None:
     refused(metric, metric.state_dict() | {"image_ids": ids}, words)
 
 
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_no_ids_of_no_images(name: str) -> None:
+    metric = SUBJECTS[name].new()
+    metric.load_state_dict(metric.state_dict() | {"image_ids": [], "updated": True})
+    assert metric.compute() is not None
+    assert metric.state_dict()["image_ids"] is None
+
+
 OTHER: list[tuple[str, Any, str]] = [
     ("num_images", 7, "num_images"),
     ("num_images", 8.0, "num_images"),

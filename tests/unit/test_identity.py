@@ -140,3 +140,11 @@ def test_a_state_of_another_schema_names_the_remedy() -> None:
     metric = ClassificationAP("voc2012", num_classes=1)
     with pytest.raises(StateError, match=r"another schema than \d+, got 1; .* or evaluate again"):
         metric.load_state_dict(metric.state_dict() | {"schema": 1})
+
+
+@pytest.mark.parametrize("device", ["meta", "nonsense", None, 0.5, [], torch.device("meta")])
+def test_a_state_moves_to_devices_that_keep_it(device: Any) -> None:
+    metric = ClassificationAP("voc2012", num_classes=1).update([[0.5]], [[1]])
+    with pytest.raises(InputError, match="to: must be a device"):
+        metric.to(device)
+    assert metric.to("cpu").compute().headline == 1.0

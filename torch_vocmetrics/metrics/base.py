@@ -18,6 +18,7 @@ from ..host_work import host_work
 from ..protocols import Protocol, protocol_title
 from ..states.files import protocols_of, read_state, write_state
 from ..states.plain import num_images, order_of_arrival, with_own_tensors
+from ..transfer import read_device
 from .accumulated import Accumulated, Lockable
 from .identity import check_counts, named_fault, refuse_other_rules, sizes
 
@@ -136,8 +137,12 @@ class Metric(Lockable, ABC, Generic[R_co]):
 
     @host_work()
     def to(self, device: torch.device | str) -> Self:
-        """Move the state and all later work to a device."""
-        target = torch.device(device)
+        """Move the state and all later work to a device.
+
+        Raises:
+            InputError: if there is no device of this name, or it keeps no numbers.
+        """
+        target = read_device(device, "to")
         with self._lock:
             state = self._joined()
             tables = [table.to(target) for table in state.whole]
@@ -333,7 +338,7 @@ class Metric(Lockable, ABC, Generic[R_co]):
         try:
             if not ((ids := state["image_ids"]) is None or isinstance(ids, list)):
                 raise ValueError("image_ids must be a list or None")
-            tables = self._read(ids, state)
+            tables = self._read(ids or None, state)
             check_counts(state, tables[0].num_images)
         except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
             why = error if isinstance(error, ValueError) else repr(error)
