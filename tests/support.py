@@ -309,6 +309,11 @@ each_evaluator = pytest.mark.parametrize(
 # Comparison ---------------------------------------------------------------------------------------
 
 
+BITS_OF_A_MEAN = 0.0 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 2.0**-52
+"""How far a mean may be from the same mean that an official program printed: ``numpy.mean`` of
+NumPy 1.26 adds in another order than that of 2.0 and later, with which the numbers were made."""
+
+
 def same(got: Tensor | float, wanted: Any, tolerance: float = 0.0) -> bool:
     """Whether two arrays agree; NaN equals NaN."""
     a, b = np.asarray(as_nested_list(got), float), np.asarray(as_nested_list(wanted), float)

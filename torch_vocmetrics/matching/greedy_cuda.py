@@ -7,10 +7,9 @@ Float64 throughout, without fused multiply-add: the same bits as the plain path.
 
 Triton traps that this file steps around: a Python float compared with a float64 tensor becomes
 float32, so every number comes from memory; ``enable_fp_fusion`` is on by default, so the launch
-says no; sizes that change by the batch must not specialise the kernel.
+says no; sizes that change by the batch must not specialise the kernel; Triton 3.0 does not know
+``tl.constexpr`` in an annotation that is text, so annotations are evaluated here.
 """
-
-from __future__ import annotations
 
 import torch
 import triton

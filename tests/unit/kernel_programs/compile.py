@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import subprocess
@@ -40,16 +41,20 @@ def compiled(capability: int, size: int, best_only: bool, two_shapes: bool) -> d
     }
     names = match_kernel.arg_names
     signature = {name: kind(name, constants) for name in names}
-    source = ASTSource(
-        fn=match_kernel,
-        signature=signature,
-        constexprs={(names.index(name),): value for name, value in constants.items()},
-        attrs={
-            (place,): [["tt.divisibility", 16]]
-            for place, name in enumerate(names)
-            if signature[name].startswith("*")
-        },
-    )
+    aligned = [place for place, name in enumerate(names) if signature[name].startswith("*")]
+    if "constexprs" in inspect.signature(ASTSource.__init__).parameters:
+        source = ASTSource(
+            fn=match_kernel,
+            signature=signature,
+            constexprs={(names.index(name),): value for name, value in constants.items()},
+            attrs={(place,): [["tt.divisibility", 16]] for place in aligned},
+        )
+    else:  # Triton 3.0 to 3.2
+        from triton.compiler.compiler import AttrsDescriptor  # noqa: PLC0415
+
+        signature = {name: text for name, text in signature.items() if text != "constexpr"}
+        attrs = AttrsDescriptor(divisible_by_16=tuple(aligned), equal_to_1=())
+        source = ASTSource(fn=match_kernel, signature=signature, constants=constants, attrs=attrs)
     code = triton.compile(
         source,
         target=GPUTarget("cuda", capability, 32),
