@@ -87,7 +87,6 @@ RECORDS: list[tuple[str, Change, str]] = [
     ("image", at(0, 8), "to 8"),
     ("image", backwards, "not ordered by class and image"),
     ("score", at(0, torch.nan), "nan"),
-    ("score", at(0, torch.inf), "inf"),
     ("score", lambda column: -column, "do not fall"),
     ("score", as_(torch.int64), "must not be torch.int64"),
     ("out_of_range", at((0, 0), 2), "bits that stand for nothing"),
