@@ -20,7 +20,7 @@ from ..states.files import protocols_of, read_state, write_state
 from ..states.plain import num_images, order_of_arrival, with_own_tensors
 from ..transfer import read_device
 from .accumulated import Accumulated, Lockable
-from .identity import check_counts, named_fault, refuse_other_rules, sizes
+from .identity import named_fault, refuse_other_rules, sizes, tables_of
 
 STATE_SCHEMA = 4
 
@@ -335,14 +335,7 @@ class Metric(Lockable, ABC, Generic[R_co]):
     def _load(self, state: dict[str, Any]) -> Self:
         """:meth:`load_state_dict` that keeps the tensors themselves."""
         refuse_other_rules(self._identity(), state, "load_state_dict")
-        try:
-            if not ((ids := state["image_ids"]) is None or isinstance(ids, list)):
-                raise ValueError("image_ids must be a list or None")
-            tables = self._read(ids or None, state)
-            check_counts(state, tables[0].num_images)
-        except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
-            why = error if isinstance(error, ValueError) else repr(error)
-            raise StateError(f"the state is damaged: {why}", where="load_state_dict") from None
+        tables = tables_of(state, self._read)
         device = tables[0].device if tables[0].num_images else None
         with self._lock:
             self._accumulated = self._holding(tables, device, state["updated"])

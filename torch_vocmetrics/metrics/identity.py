@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,25 @@ def refuse_other_rules(mine: Mapping[str, Any], other: object, where: str) -> No
             )
 
 
-def check_counts(state: Mapping[str, Any], num_images: int) -> None:
+def tables_of(state: Mapping[str, Any], read: Callable[[Any, Any], Sequence[Any]]) -> Sequence[Any]:
+    """The tables that a metric's ``read`` makes of image ids and state.
+
+    Raises:
+        StateError: if the state is damaged, whatever it is that ``read`` raises.
+    """
+    try:
+        ids = state["image_ids"]
+        if not (ids is None or isinstance(ids, list)):
+            raise ValueError("image_ids must be a list or None")
+        tables = read(ids or None, state)
+        _check_counts(state, tables[0].num_images)
+    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+        reason = error if isinstance(error, ValueError) else repr(error)
+        raise StateError(f"the state is damaged: {reason}", where="load_state_dict") from None
+    return tables
+
+
+def _check_counts(state: Mapping[str, Any], num_images: int) -> None:
     """Raise ValueError if a state says something else than that it has so many images."""
     images, updated = state["num_images"], state["updated"]
     if type(images) is not int or images != num_images:
