@@ -43,6 +43,12 @@ def test_other_names_are_taken(folder: Path, name: str, to_write: bool) -> None:
     assert path_inside(folder, name, to_write=to_write) == folder / name
 
 
+@pytest.mark.parametrize("to_write", [False, True])
+def test_absolute_names_are_refused_wherever_they_lead(folder: Path, to_write: bool) -> None:
+    with pytest.raises(FileFormatError, match="leads out of the folder"):
+        path_inside(folder, str(folder / "a.xml"), to_write=to_write)
+
+
 def test_links_to_a_file_are_read_and_never_written_through(folder: Path) -> None:
     outside = folder.parent / "outside.xml"
     outside.write_text("")
@@ -177,6 +183,12 @@ def test_painting_and_converting_write_through_no_link(
     pattern = str(kit / "results" / "comp3_det_test_{class}.txt")
     assert main(["paint", "--images", str(kit), "--detections", pattern, "--output", str(out)]) == 2
     assert "a symbolic link leads out" in capsys.readouterr().err
+    (kit / "ImageSets" / "Main" / "test.txt").write_text("a\n")
+    one = io.VocAnnotation(image_size=(8, 8), objects=())
+    io.write_annotation(kit / "Annotations" / "a.xml", one)
+    (out / "a.png").symlink_to(target)
+    assert main(["view", str(kit), "--output", str(out)]) == 2
+    assert "a symbolic link leads out" in capsys.readouterr().err
     coco = {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [], "categories": []}
     (kit.parent / "gt.json").write_text(json.dumps(coco))
     assert main(["convert", str(kit.parent / "gt.json"), str(out)]) == 2
@@ -214,6 +226,11 @@ def test_pairs_of_label_images_stay_in_their_folders(kit: Path) -> None:
     (kit / "ImageSets" / "Segmentation" / "val.txt").write_text("../evil\n")
     with pytest.raises(FileFormatError, match="leads out of the folder"):
         io.pair_label_images(kit, kit / "results", "val")
+    (kit / "ImageSets" / "Segmentation" / "val.txt").write_text("link/evil\n")
+    (kit.parent / "found" / "link").mkdir(parents=True)
+    io.write_label_map(kit.parent / "found" / "link" / "evil.png", np.zeros((8, 8), np.uint8))
+    with pytest.raises(FileFormatError, match="SegmentationClass: a symbolic link leads out"):
+        io.pair_label_images(kit, kit.parent / "found", "val")
     (kit / "ImageSets" / "Layout" / "val.txt").write_text("../evil 1\n")
     protocol = load_protocol("layout/voc2009")
     with pytest.raises(FileFormatError, match="leads out of the folder"):
