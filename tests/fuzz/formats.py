@@ -21,6 +21,7 @@ from support import shared_file
 
 from torch_vocmetrics import DetectionAP, LogAverageMissRate, Metric, io, load_protocol
 from torch_vocmetrics.cli.view import read_image
+from torch_vocmetrics.io.image_names import ImageIndex
 from torch_vocmetrics.io.voc_results import read_results
 from torch_vocmetrics.protocols import config_root
 
@@ -188,8 +189,8 @@ def evaluate_coco(predictions: Any, truths: io.GroundTruthFile) -> object:
 
 
 def coco_truth(path: Path) -> object:
-    found = io.read_coco_ground_truths(path, masks=True)
-    io.voc_from_coco(path)
+    # Entries at fault are left out: what remains is read in any case that is not refused.
+    found = io.read_coco_ground_truths(path, masks=True, on_fault="skip")
     predictions = [
         {key: one[key] for key in ("boxes", "labels", "masks")}
         | {"scores": torch.full((len(one["labels"]),), 0.5)}
@@ -199,7 +200,7 @@ def coco_truth(path: Path) -> object:
 
 
 def coco_results(path: Path) -> object:
-    found = io.read_coco_detections(path, truth("coco"), masks=True)
+    found = io.read_coco_detections(path, truth("coco"), masks=True, on_fault="skip")
     return evaluate_coco(found.predictions, truth("coco"))
 
 
@@ -314,9 +315,13 @@ FORMATS = (
         lambda path: io.read_scores(path, {"a": 0, "b": 1}),
     ),
     Format(
-        "results.txt", words_damaged, lines(ROWS), lambda path: read_results(path, {"a": 0, "b": 1})
+        "results.txt",
+        words_damaged,
+        lines(ROWS),
+        lambda path: read_results(path, ImageIndex(["a", "b"])),
     ),
     Format("gt.json", json_damaged, as_json(COCO), coco_truth),
+    Format("instances.json", json_damaged, as_json(COCO), io.voc_from_coco),
     Format("dt.json", json_damaged, as_json(RESULTS), coco_results),
     Format("pedestrians.json", json_damaged, as_json(COCO), pedestrian_truth),
     Format("pedestrian_results.json", json_damaged, as_json(RESULTS), pedestrian_results),
