@@ -180,6 +180,9 @@ def test_flags_are_0_or_1(key: str, flag: Any) -> None:
     metric = DetectionAP("voc2007", num_classes=1)
     all_flags = {"difficult": [1], "iscrowd": [True], "ignore": [0.0]} | {key: flag}
     refused(metric, prediction(), target(**all_flags), f"row 0, key '{key}': the flag is neither")
+    parts = {"part_boxes": BOX, "part_labels": [0], "part_counts": [1], "object_index": [1]}
+    person, sentence = parts | {"difficult": flag}, "person 0, row 0, key 'difficult': the flag"
+    refused(LayoutAP("voc2012"), parts | {"scores": [0.5]}, person, sentence)
 
 
 @pytest.mark.parametrize(

@@ -271,7 +271,8 @@ def _pack_ground_truths(side: Side, rules: InputRules) -> tuple[GroundTruths, li
             if flag.device != flags.device:
                 flags, flag = on_one_device([flags, flag])
             flags = flags.add_(flag, alpha=1 << bit)
-            doubtful.append("flags")
+            if flag.dtype != torch.bool:
+                doubtful.append("flags")
     if "area" in read:
         area = side.column("area")
         doubtful.append("area")

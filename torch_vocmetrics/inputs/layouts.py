@@ -13,10 +13,11 @@ from ..errors import InputError
 from ..protocols import LayoutProtocol
 from ..ragged import Detections, GroundTruths, image_of_row
 from ..transfer import from_host, to_device
-from .faults import suspects_of_rows, unknown_label
+from .faults import BAD_FLAG, Subject, suspect, suspects_of_rows, unknown_label
 from .forms import as_images
 from .images import image_ids_of, work_device
 from .keys import LAYOUT, PREDICTION, TARGET, check_images, check_keys, keys_of
+from .numbers import WRONG_FLAG
 from .packing import ImageList, PackedRows, Rows, Side
 from .per_image import ImageIds, compare_ids
 
@@ -194,7 +195,7 @@ def _rows(side: Side, parts: Side, place: str, num_parts: int, scores: str | Non
         scores=torch.zeros_like(none, dtype=torch.float32)
         if scores is None
         else side.column(scores),
-        difficult=side.column("difficult") if difficult else none.to(torch.uint8),
+        difficult=side.column("difficult").to(torch.uint8) if difficult else none.to(torch.uint8),
         part_counts=side.column("part_counts"),
         part_boxes=parts.boxes,
         part_labels=torch.where(known, labels, unknown_label(labels)),
@@ -223,6 +224,10 @@ def layout_fault(
             torch.full_like(rows.part_labels, torch.nan, dtype=torch.float64),
             rows.part_format,
         )
+        if rows.difficult.shape[0]:
+            found = [(BAD_FLAG, rows.difficult >= WRONG_FLAG)]
+            flagged = suspect(found, {"flag": rows.difficult}, Subject(name, rows.counts, where[0]))
+            error = error or flagged._replace(images_before=images_before).read()
         for kind, side in ((name, whole), (f"parts of {name}", parts)):
             ids = where[0] if len(side.counts) == len(batch.layouts.counts) else None
             for one in suspects_of_rows(side, kind, ids, num_parts, inverted_boxes=inverted):

@@ -59,15 +59,16 @@ def _to_integers(values: Tensor) -> Tensor | None:
 
 
 def _to_flag(values: Tensor) -> Tensor | None:
+    """Bool where it is plain that all are flags; else uint8, with ``WRONG_FLAG`` for the others."""
     if values.dtype == torch.bool:
-        return values.view(torch.uint8)
+        return values
     numbers = _to_floating(values) if values.is_floating_point() else _to_integers(values)
     if numbers is None:
         return None
     if on_host(numbers) and not numbers.is_floating_point():
         lowest, highest = torch.aminmax(numbers)
         if lowest.item() >= 0 and highest.item() <= 1:
-            return numbers.to(torch.uint8)
+            return numbers != 0
     is_one = numbers == 1
     return is_one.to(torch.uint8).masked_fill_((numbers != 0) & ~is_one, WRONG_FLAG)
 
