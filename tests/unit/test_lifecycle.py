@@ -226,6 +226,22 @@ def dense(value: Any) -> Any:
     }
 
 
+def with_list_sizes(value: Any) -> Any:
+    """Sizes and ids in forms that can be changed later."""
+    if not isinstance(value, list) or not value or not isinstance(value[0], dict):
+        return value
+    number = int(value[0]["labels"].numel()) if "labels" in value[0] else 0
+    is_text = isinstance(value[0].get("image_id"), str)
+    kinds: dict[str, Callable[[Any], Any]] = {
+        "image_size": (list, torch.tensor, np.array)[number % 3],
+        "image_id": str if is_text else torch.tensor,
+    }
+    return [
+        {key: kinds[key](entry) if key in kinds else entry for key, entry in rows.items()}
+        for rows in value
+    ]
+
+
 FORMS: dict[str, Callable[[Any], Any]] = {
     "tensors": lambda side: side,
     "arrays": lambda side: mapped(lambda tensor: tensor.numpy(), side),
@@ -235,6 +251,7 @@ FORMS: dict[str, Callable[[Any], Any]] = {
     ),
     "packed": packed,
     "dense": dense,
+    "sizes in lists": with_list_sizes,
 }
 
 
