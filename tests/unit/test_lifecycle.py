@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -114,7 +115,9 @@ def in_threads(*work: Callable[[], Any]) -> list[Any]:
         start.wait()
         found[number] = work[number]()
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(work))]
+    threads = [
+        threading.Thread(target=run, args=(number,), daemon=True) for number in range(len(work))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -148,11 +151,20 @@ def test_no_update_of_a_thread_is_lost(name: str) -> None:
     same(updated(name, 24).compute(), metric.compute(), "updates of three threads")
 
 
-def test_metrics_that_merge_each_other_do_not_wait_for_ever() -> None:
+def test_metrics_that_merge_each_other_do_not_wait_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    joined = DetectionAP._joined
+
+    def slowly(metric: Any) -> Any:
+        time.sleep(0.05)  # the other thread takes its lock meanwhile
+        return joined(metric)
+
+    monkeypatch.setattr(DetectionAP, "_joined", slowly)
     first, second = updated("detection", 3), updated("detection", 4)
 
     def merging(one: Any, other: Any) -> Callable[[], Any]:
-        return lambda: [one.merge(other) for _ in range(4)]
+        return lambda: one.merge(other)
 
     in_threads(merging(first, second), merging(second, first))
     assert first.merge(first).state_dict()["num_images"] % 2 == 0

@@ -47,6 +47,13 @@ def test_images_without_pixels_may_repeat() -> None:
         assert counts(nothing, nothing, ids=(5, 5)).without_repeats(COLUMNS).num_images == 1
 
 
+def test_neighbours_of_one_class_are_images_of_their_own() -> None:
+    """The last class of an image is the first of the next."""
+    only = [4, 0, 0, 0, 0, 0]
+    with pytest.warns(VocMetricsWarning, match="1 repeated images .* of 0 of them"):
+        assert counts(only, only, ids=(5, 5)).without_repeats(COLUMNS).num_images == 1
+
+
 class Counting(TorchFunctionMode):
     calls = 0
 

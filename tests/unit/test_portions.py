@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from mask_problems import mask_problem
+from support import evaluate_by_metric
 
 from torch_vocmetrics import DetectionAP, LogAverageMissRate, Metric
 from torch_vocmetrics.matching import pairs
@@ -56,6 +58,19 @@ def test_portions_change_no_bit(name: str, most: int, monkeypatch: pytest.Monkey
             same(wanted, metric(name).update(*inputs).compute(), f"portions of {most}, seed {seed}")
         assert len(sizes) > DETECTIONS * OBJECTS / 3 / max(most, OBJECTS)
         assert max(sizes) <= max(most, OBJECTS)  # one detection with all objects is not cut
+
+
+@pytest.mark.parametrize("most", [1, 7])
+def test_portions_of_masks_change_no_bit(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(20):
+        problem = mask_problem(seed)
+        wanted = evaluate_by_metric("coco2017_segm", *problem[:2], **problem.kwargs)
+        with monkeypatch.context() as patch:
+            patch.setattr(pairs, "MOST_PAIRS", most)
+            sizes = record_sizes(patch)
+            got = evaluate_by_metric("coco2017_segm", *problem[:2], **problem.kwargs)
+        same(wanted, got, f"portions of {most}, seed {seed}")
+        assert max(sizes) <= max(most, 4)  # a detection meets at most four objects
 
 
 def record_sizes(patch: pytest.MonkeyPatch) -> list[int]:

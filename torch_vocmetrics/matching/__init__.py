@@ -66,7 +66,7 @@ def match_images(
     objects = _objects(protocol, lanes, ground_truths)
     ranked = _ranked(protocol, detections, num_classes)
     choosers = _choosers(protocol, lanes, detections, ranked, objects.group)
-    overlaps = _mask_overlaps(detections, ground_truths, choosers, objects) if by_masks else None
+    overlaps = _mask_overlaps(protocol, detections, ground_truths, choosers, objects)
     claimant, true_positive, ignored = _claims(protocol, lanes, choosers, objects, overlaps)
     order = detections.order
     return MatchRecords(
@@ -245,9 +245,15 @@ def _box_table(protocol: DetectionProtocol, boxes: Tensor, box_format: str) -> T
 
 
 def _mask_overlaps(
-    detections: Detections, ground_truths: GroundTruths, choosers: _Choosers, objects: _Objects
-) -> Overlaps:
-    """Candidate pairs and the overlap of their masks."""
+    protocol: DetectionProtocol,
+    detections: Detections,
+    ground_truths: GroundTruths,
+    choosers: _Choosers,
+    objects: _Objects,
+) -> Overlaps | None:
+    """Candidate pairs and the overlap of their masks, None where boxes are compared."""
+    if not protocol.uses_masks:
+        return None
     return mask_overlaps(
         choosers.group,
         objects.group,
@@ -256,6 +262,7 @@ def _mask_overlaps(
         (detections.masks or (), ground_truths.masks or ()),
         (choosers.starts, objects.starts),
         objects.over_area,
+        min(protocol.thresholds),
     )
 
 

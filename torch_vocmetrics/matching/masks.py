@@ -17,7 +17,7 @@ from ..ops.masks import common_pixels, extents
 from ..transfer import from_host
 from .fused import candidates, match_candidates
 from .matchable import Matchable, Rules
-from .pairs import Pairs, candidate_pairs
+from .pairs import PairRuns, Pairs
 
 Masks = Sequence[ImageMasks]
 
@@ -37,8 +37,9 @@ def mask_overlaps(
     masks: tuple[Masks, Masks],
     starts: tuple[Tensor, Tensor],
     over_area: Tensor,
+    least: float,
 ) -> Overlaps:
-    """Pairs whose masks may meet: pixels of both over pixels of either, or over the detection's.
+    """Pairs whose masks meet enough: pixels of both over pixels of either, or over the detection's.
 
     Args:
         detection_group, object_group: [N] and [M]; detections stand image by image.
@@ -47,18 +48,27 @@ def mask_overlaps(
         masks: of detections and of objects, by image.
         starts: [I + 1] each, the rows of each image.
         over_area: [M] bool, objects whose overlap is over the detection's area.
+        least: the lowest threshold; pairs of smaller overlap are left out.
 
     The device is read for the sizes of the work.
     """
-    pairs = candidate_pairs(detection_group, object_group)
-    wanted = present.index_select(0, pairs.detection)
-    i = row.index_select(0, pairs.detection)
-    if row.device.type != "cpu":  # on the host the counting itself looks at the extents
-        wanted = wanted & _touching(Pairs(i, pairs.ground_truth), masks)
-    chosen = wanted.nonzero().squeeze(1)
-    pairs = Pairs(*(column.index_select(0, chosen) for column in pairs))
-    i = i.index_select(0, chosen)
-    return Overlaps(pairs, overlaps_of_pairs(i, pairs.ground_truth, masks, starts, over_area))
+    runs = PairRuns.of(detection_group, object_group)
+    detections, objects, overlaps = [], [], []
+    for part in runs.portions():
+        made = runs.pairs(part)
+        pairs = made._replace(detection=made.detection + part.start)
+        wanted = present.index_select(0, pairs.detection)
+        i = row.index_select(0, pairs.detection)
+        if row.device.type != "cpu":  # on the host the counting itself looks at the extents
+            wanted = wanted & _touching(Pairs(i, pairs.ground_truth), masks)
+        chosen = wanted.nonzero().squeeze(1)
+        pairs, i = pairs.rows(chosen), i.index_select(0, chosen)
+        overlap = overlaps_of_pairs(i, pairs.ground_truth, masks, starts, over_area)
+        kept = (overlap >= least).nonzero().squeeze(1)
+        detections.append(pairs.detection.index_select(0, kept))
+        objects.append(pairs.ground_truth.index_select(0, kept))
+        overlaps.append(overlap.index_select(0, kept))
+    return Overlaps(Pairs(torch.cat(detections), torch.cat(objects)), torch.cat(overlaps))
 
 
 def overlaps_of_pairs(
