@@ -111,6 +111,7 @@ def test_splits_merges_and_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None
         with monkeypatch.context() as patch:
             patch.setattr(recorded, "CHUNK_MASK_BYTES", 100)
             patch.setattr(ops, "WORKSPACE_BYTES", 200)
+            patch.setattr(ops, "TILE_BYTES", 200)
             split = DetectionAP("coco2017_segm", **problem.kwargs)
             pieces = []
             for part in parts:

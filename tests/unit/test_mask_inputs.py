@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from torch_vocmetrics import DetectionAP, InputError
+from torch_vocmetrics.inputs.masks import read_masks
 from torch_vocmetrics.metrics import recorded
+from torch_vocmetrics.ops import masks as ops_of_masks
 
 MASKS = torch.zeros(1, 4, 6, dtype=torch.bool)
 RLE = {"size": [4, 6], "counts": [4, 8, 12]}
@@ -138,3 +141,32 @@ def test_images_with_polygons_are_bounded() -> None:
     size = {"image_size": (2**20, 2**20)}
     with pytest.raises(InputError, match="1,048,576 x 1,048,576 pixels is above the limit"):
         DetectionAP("coco2017_segm", num_classes=1).update([rows | masks], [rows | masks | size])
+
+
+class LargestTensor(TorchDispatchMode):
+    """The size in bytes of the largest tensor that an operation makes beside views of ``given``."""
+
+    def __init__(self, given: torch.Tensor) -> None:
+        super().__init__()
+        self.seen, self._given = 0, given.untyped_storage().data_ptr()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, torch.Tensor) and made.untyped_storage().data_ptr() != self._given:
+            self.seen = max(self.seen, made.numel() * made.element_size())
+        return made
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "float64", "bool", "uint8"])
+def test_masks_are_packed_in_tiles(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that is made is larger than the bits themselves, or a tile of some masks."""
+    monkeypatch.setattr(ops_of_masks, "TILE_BYTES", 3 * 24 * 128)
+    values = torch.rand(90, 1, 24, 128, generator=torch.Generator().manual_seed(0))
+    wanted = values[:, 0].to(torch.float16 if kind == "float16" else torch.float32) > 0.5
+    masks = wanted if kind in ("bool", "uint8") else values
+    masks = masks.to(getattr(torch, kind))
+    with LargestTensor(masks) as largest:
+        read, _ = read_masks([{"masks": masks}], [{}], ((90,), (0,)), None, torch.device("cpu"))
+    assert largest.seen <= 90 * 24 * 128 // 8
+    bits = np.unpackbits(read[0].words.numpy().view(np.uint8), axis=-1, bitorder="little")
+    assert np.array_equal(bits.astype(bool), wanted.numpy())

@@ -16,7 +16,9 @@ from .bit_counts import bit_counts
 
 WORD = 64
 WORKSPACE_BYTES = 2**23
-"""The largest temporary of a step: 8 MiB whatever the number and size of masks."""
+"""The largest temporary of a step that compares masks: 8 MiB whatever their number and size."""
+TILE_BYTES = 2**21
+"""The same where masks are packed: 2 MiB, unless a single mask has more pixels."""
 
 
 def pack_masks(masks: Tensor) -> Tensor:
@@ -39,8 +41,11 @@ def above_half(probabilities: Tensor) -> Tensor:
     """Packed bits of ``probabilities`` [N, H, W] floating point: pixels above 0.5."""
     count, height, width = probabilities.shape
     words = _no_bits(count, height, width, probabilities.device)
-    for start, part in _pieces(probabilities, height * width):
-        words[start : start + part.shape[0]] = pack_masks(part > 0.5)
+    pieces = _pieces(probabilities, height * width)
+    above = torch.empty_like(probabilities[: len(pieces[0][1]) if pieces else 0], dtype=torch.bool)
+    for start, part in pieces:
+        bits = torch.gt(part, 0.5, out=above[: part.shape[0]])
+        words[start : start + part.shape[0]] = pack_masks(bits)
     return words
 
 
@@ -111,7 +116,7 @@ def _common_on_host(
 
 def _pieces(masks: Tensor, bytes_each: int) -> list[tuple[int, Tensor]]:
     """Slices of so many masks that a temporary of ``bytes_each`` per mask is bounded."""
-    step = max(WORKSPACE_BYTES // max(bytes_each, 1), 1)
+    step = max(TILE_BYTES // max(bytes_each, 1), 1)
     return [(start, masks[start : start + step]) for start in range(0, masks.shape[0], step)]
 
 
