@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -119,3 +120,14 @@ def test_detections_have_the_form_of_torchvision():
         assert (image["boxes"][:, 2:] > image["boxes"][:, :2]).all()
         assert (image["scores"].diff() <= 0).all()
         assert ((image["labels"] >= 0) & (image["labels"] < len(CLASS_NAMES))).all()
+
+
+def test_the_torchrun_program_runs_without_torchrun():
+    command = [sys.executable, "-m", "torch_vocmetrics.examples.train_with_torchrun"]
+    sizes = ["--train-scenes", "4", "--validation-scenes", "3"]
+    env = {name: value for name, value in os.environ.items() if name != "RANK"}
+    done = subprocess.run([*command, *sizes], capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("rank 0 of 1: 3 images, mAP ")
+    assert "rank 0 alone: 3 images" in done.stdout
+    assert "Traceback" not in done.stderr

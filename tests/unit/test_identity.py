@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +150,13 @@ def test_a_state_moves_to_devices_that_keep_it(device: Any) -> None:
     with pytest.raises(InputError, match="to: must be a device"):
         metric.to(device)
     assert metric.to("cpu").compute().headline == 1.0
+
+
+def test_a_state_names_a_metric_that_was_not_imported_yet(tmp_path: Path) -> None:
+    path = tmp_path / "state.npz"
+    MeanIoU("voc2012", num_classes=2).update([[[0, 1]]], [[[0, 1]]]).save_state(path)
+    program = f"from torch_vocmetrics import Metric; print(Metric.from_states({str(path)!r}))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith("MeanIoU(segmentation/voc2012"), done.stderr

@@ -1,11 +1,13 @@
 """Plain PyTorch on several processes, validated by all of them and by one of them.
 
-``torchrun --nproc-per-node 2 -m torch_vocmetrics.examples.train_with_torchrun``
+``torchrun --nproc-per-node 2 -m torch_vocmetrics.examples.train_with_torchrun``; without
+``torchrun`` it runs on one process.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -74,7 +76,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--train-scenes", type=int, default=400)
     parser.add_argument("--validation-scenes", type=int, default=101)
     options = parser.parse_args(arguments)
-    distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    if "RANK" in os.environ:  # as torchrun sets it for each process
+        distributed.init_process_group(backend)
+    else:
+        distributed.init_process_group(backend, store=distributed.HashStore(), rank=0, world_size=1)
     try:
         run(options)
     finally:

@@ -20,7 +20,7 @@ from ..states.files import protocols_of, read_state, write_state
 from ..states.plain import num_images, order_of_arrival, with_own_tensors
 from ..transfer import read_device
 from .accumulated import Accumulated, Lockable
-from .identity import named_fault, refuse_other_rules, sizes, tables_of
+from .identity import all_metrics, named_fault, refuse_other_rules, sizes, tables_of
 
 STATE_SCHEMA = 4
 
@@ -219,7 +219,7 @@ class Metric(Lockable, ABC, Generic[R_co]):
         if not paths:
             raise InputError("must be at least one state file", where="paths")
         states, saved = zip(*map(read_state, paths), strict=True)
-        kind = Metric._kinds.get(str(states[0].get("metric")))
+        kind = all_metrics(Metric._kinds).get(str(states[0].get("metric")))
         if kind is None or not issubclass(kind, cls):
             raise StateError(
                 f"the state is of another metric than {cls.__name__}",
