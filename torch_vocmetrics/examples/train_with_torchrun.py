@@ -80,7 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "RANK" in os.environ:  # as torchrun sets it for each process
         distributed.init_process_group(backend)
     else:
-        distributed.init_process_group(backend, store=distributed.HashStore(), rank=0, world_size=1)
+        distributed.init_process_group(
+            backend, init_method="tcp://127.0.0.1:0", rank=0, world_size=1
+        )
     try:
         run(options)
     finally:
