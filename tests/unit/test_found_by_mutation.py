@@ -67,6 +67,17 @@ def test_ties_stay_where_keys_do_not_fit_one_word(
     assert ordering.rank_order(group, scores, (), 2).tolist() == [5, 1, 3, 4, 0, 2]
 
 
+def test_score_at_recall_0_is_that_of_the_first_detection() -> None:
+    """COCOeval.accumulate: ``inds = searchsorted(rc, recThrs)`` is 0 there, hit or miss.
+
+    Of one false positive every other level is behind the end, so that its score stays 0.
+    """
+    result: Any = DetectionAP("coco2017", num_classes=1).update([prediction([FAR])], [target()])
+    scores = result.compute().scores
+    assert 0.9 in scores.unique().tolist()
+    assert set(scores[~scores.isnan()].unique().tolist()) == {0.0, 0.9}
+
+
 # Label maps -----------------------------------------------------------------------------------
 
 
