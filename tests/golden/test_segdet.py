@@ -132,8 +132,8 @@ def test_grey_and_one_bit_images(tmp_path: Path) -> None:
 
 
 def test_what_is_no_label_image(tmp_path: Path) -> None:
-    Image.new("RGB", (3, 2)).save(tmp_path / "colour.png")
-    with pytest.raises(FileFormatError, match="colours"):
+    Image.new("RGB", (3, 2), (250, 50, 83)).save(tmp_path / "colour.png")
+    with pytest.raises(FileFormatError, match="the colour of a pixel"):
         io.read_label_map(tmp_path / "colour.png")
     (tmp_path / "text.png").write_text("no image")
     with pytest.raises(FileFormatError, match="not an image"):

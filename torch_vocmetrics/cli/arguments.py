@@ -254,6 +254,7 @@ def _paint(parser: argparse.ArgumentParser) -> None:
         default=PAINTINGS[1],
         help="2008-2012: increasing_confidence [default]; 2007: class_order",
     )
+    add("--force", action="store_true", help="overwrite what exists")
     add("--confidence", type=float, default=-math.inf, help="paint from this confidence on")
     add("--quiet", action="store_true", help="say nothing")
     _max_pixels(parser)

@@ -88,6 +88,31 @@ def find_result_files(
     return files
 
 
+def find_listed_results(
+    pattern: str, names: Sequence[str], lists: Path, image_set: str, usual: Sequence[str]
+) -> dict[str, Path]:
+    """The results file of each class that has one, of classes with lists ``<class>_<set>.txt``.
+
+    Raises:
+        InputError: for a class that has no list and is none of the usual ones.
+        FileFormatError: if no class has a results file.
+
+    Warns:
+        VocMetricsWarning: if a class has no results file: it is not in the mean.
+    """
+    end = f"_{image_set}.txt"
+    known = [path.name.removesuffix(end) for path in sorted(lists.glob(f"*{end}"))]
+    for name in names:
+        if name not in known and name not in usual:
+            what = f"class {name!r} has no list {name}{end}"
+            raise InputError(what, where="--classes", remedy=near_names(name, known))
+    files = io.find_results(pattern, names)
+    missing = [name for name in names if name not in files and name in known]
+    if missing:
+        _warn(f"no results file for {_listed(missing)}: not evaluated")
+    return files
+
+
 def warn_of_other_classes(names: Collection[str], num_objects: Mapping[str, int]) -> None:
     """Point out objects of classes that are not evaluated, and names that differ in capitals.
 

@@ -9,6 +9,7 @@ import torch
 from ..errors import InputError
 from ..protocols import load_protocol
 from . import merge, tasks
+from .options import refuse_other_options
 from .protocols import full_name
 from .report import check_json_file
 
@@ -19,6 +20,7 @@ def run(args: argparse.Namespace) -> None:
     check_json_file(args.json)
     merge.check_state_file(args)
     protocol = load_protocol(full_name(args.protocol))
+    refuse_other_options(args, protocol.task)
     tasks.EVALUATORS[protocol.task](args, protocol, device)
 
 

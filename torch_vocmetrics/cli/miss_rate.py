@@ -21,7 +21,7 @@ from ..errors import FileFormatError, InputError
 from ..protocols import CALTECH_SETS, MissRateProtocol, protocol_title
 from ..results import CrowdMissRateResult, MissRateResult
 from .merge import keep_state
-from .options import reader_options, refuse_options, size_limit
+from .options import reader_options, refuse_option, size_limit
 from .report import aligned, defined, publish, shown
 
 _CHUNK = 512  # images of one update
@@ -31,8 +31,6 @@ def evaluate_miss_rate(
     args: argparse.Namespace, protocol: MissRateProtocol, device: torch.device
 ) -> None:
     """Evaluate the files of a pedestrian benchmark."""
-    if args.classes:
-        raise InputError("not an option of miss_rate", where="--classes")
     if not 0 < args.scale_height < float("inf"):
         raise InputError("must be above 0", where="--scale-height", got=args.scale_height)
     if args.frame_step < 1:
@@ -76,7 +74,7 @@ def _read(args: argparse.Namespace) -> tuple[io.GroundTruthFile, io.DetectionFil
     path, found = args.ground_truth, Path(args.detections)
     kind = "folder" if path.is_dir() else path.suffix.lower()
     if kind not in (".odgt", ".json") or (kind == ".json" and found.suffix.lower() != ".json"):
-        refuse_options(args, "files of this form", "on_fault")
+        refuse_option(args, "on_fault", "files of this form")
     if kind == "folder" and any(path.glob("set*/*.vbb")):
         chosen = {"sets": _sets(args.sets), "step": args.frame_step, **limit}
         truth = io.read_caltech_ground_truths(path, **chosen)

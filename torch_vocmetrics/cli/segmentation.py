@@ -20,11 +20,11 @@ from torch_vocmetrics import MeanIoU
 from .. import io
 from ..errors import InputError, VocMetricsWarning, printable
 from ..io.names import path_inside
+from ..io.voc_folder import image_set_path
 from ..protocols import PAINTINGS, SegmentationProtocol, load_dataset, protocol_title
 from ..results import SegmentationResult
 from .merge import keep_state
-from .options import refuse_options
-from .report import aligned, check_output_folder, defined, publish, shown
+from .report import aligned, check_output_folder, defined, publish, refuse_to_overwrite, shown
 from .streams import show
 
 
@@ -32,7 +32,6 @@ def evaluate_segmentation(
     args: argparse.Namespace, protocol: SegmentationProtocol, device: torch.device
 ) -> None:
     """Evaluate a folder of label images against another, one image after the other."""
-    refuse_options(args, protocol.task, "iou_thresholds", "max_detections")
     pairs = io.pair_label_images(args.ground_truth, args.detections, args.image_set or "test")
     if args.void is not None:
         protocol = dataclasses.replace(protocol, void_labels=args.void)
@@ -131,8 +130,10 @@ def paint(args: argparse.Namespace) -> None:
     check_output_folder(args.output, "--output")
     names = args.classes or load_dataset("voc2007").class_names
     sizes = _sizes(args.images, args.max_pixels)
-    listed = args.images / "ImageSets" / "Segmentation" / f"{args.image_set}.txt"
-    image_ids = io.read_image_set(listed) if listed.exists() else None
+    lists, image_ids = args.images / "ImageSets" / "Segmentation", None
+    if lists.is_dir():
+        listed = image_set_path(lists, args.image_set)
+        image_ids = io.read_image_set(listed, known=sizes.__contains__)
     if image_ids is not None and args.painting == PAINTINGS[1]:
         missing = next((name for name in image_ids if name not in sizes), None)
         if missing is not None:
@@ -140,6 +141,10 @@ def paint(args: argparse.Namespace) -> None:
     folders = [args.output / name for name in ("SegmentationClass", "SegmentationObject")]
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
+    outputs = (
+        path_inside(folder, f"{name}.png", to_write=True) for name in sizes for folder in folders
+    )
+    refuse_to_overwrite(outputs, force=args.force)
     count = 0
     for one in io.create_segmentations_from_detections(
         io.find_results(args.detections, names),

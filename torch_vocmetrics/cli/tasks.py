@@ -15,11 +15,11 @@ from .. import io
 from ..errors import InputError
 from ..protocols import ClassificationProtocol, LayoutProtocol, protocol_title
 from ..results import ClassificationResult, LayoutResult
-from .classes import usual_classes
+from .classes import find_listed_results, usual_classes
 from .detection import evaluate_detection
 from .merge import keep_state
 from .miss_rate import evaluate_miss_rate
-from .options import refuse_options, size_limit
+from .options import size_limit
 from .report import aligned, defined, publish, shown, shown_if
 from .segmentation import evaluate_segmentation
 
@@ -28,10 +28,11 @@ def evaluate_classification(
     args: argparse.Namespace, protocol: ClassificationProtocol, device: torch.device
 ) -> None:
     """Evaluate ``comp1_cls_<set>_{class}.txt`` or ``comp9_action_<set>_{class}.txt``."""
-    refuse_options(args, protocol.task, "iou_thresholds", "max_detections", "on_fault")
     actions = protocol.task == "action"
-    names = args.classes or usual_classes(protocol, "_action" if actions else "")
-    results = io.find_results(args.detections, names)
+    usual = usual_classes(protocol, "_action" if actions else "")
+    names = args.classes or usual
+    lists = _folder(args) / "ImageSets" / ("Action" if actions else "Main")
+    results = find_listed_results(args.detections, names, lists, args.image_set or "test", usual)
     file = io.read_voc_classification(
         _folder(args), args.image_set or "test", results, actions=actions, **size_limit(args)
     )
@@ -48,9 +49,6 @@ def evaluate_layout(
     args: argparse.Namespace, protocol: LayoutProtocol, device: torch.device
 ) -> None:
     """Evaluate the results XML of person layout."""
-    refuse_options(args, protocol.task, "iou_thresholds", "max_detections", "on_fault")
-    if args.classes:
-        raise InputError("not an option of layout", where="--classes")
     file = io.read_voc_layouts(
         _folder(args), args.image_set or "test", args.detections, protocol, **size_limit(args)
     )

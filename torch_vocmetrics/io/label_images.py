@@ -17,7 +17,7 @@ from .entry_log import EntryLog
 from .images import open_image
 from .label_colors import LabelColors, voc_colormap
 from .names import path_inside
-from .voc_folder import read_image_set
+from .voc_folder import has_file, image_set_path, read_image_set
 
 _INDEXED = {"P": np.uint8, "L": np.uint8, "1": np.uint8, "I": np.int32, "I;16": np.uint16}
 _TRUTH = "_gtFine_labelIds"
@@ -111,9 +111,10 @@ def pair_label_images(
         if not folder.is_dir():
             raise FileFormatError("not a folder", where=str(folder))
     if (truth / "ImageSets" / "Segmentation").is_dir():
-        listed = truth / "ImageSets" / "Segmentation" / f"{image_set or 'val'}.txt"
-        ids = read_image_set(listed)
-        paths = [path_inside(truth / "SegmentationClass", f"{image_id}.png") for image_id in ids]
+        listed = image_set_path(truth / "ImageSets" / "Segmentation", image_set or "val")
+        folder = truth / "SegmentationClass"
+        ids = read_image_set(listed, known=lambda name: has_file(folder, f"{name}.png"))
+        paths = [path_inside(folder, f"{image_id}.png") for image_id in ids]
     else:
         paths = sorted(truth.rglob(f"*{_TRUTH}.png")) or sorted(truth.glob("*.png"))
         ids = tuple(path.stem.removesuffix(_TRUTH) for path in paths)

@@ -68,8 +68,11 @@ def find_voc_images(
     if lists.is_dir():
         annotations = _child(folder, "Annotations")
         listed = image_set_path(lists, image_set or DEFAULT_SET)
-        known = VocImages((), annotations)
-        ids = read_image_set(listed, known=lambda name: _is_known(known, name), max_bytes=max_bytes)
+        ids = read_image_set(
+            listed,
+            known=lambda name: has_file(annotations, *(name + end for end in ENDINGS)),
+            max_bytes=max_bytes,
+        )
         return VocImages(ids, annotations)
     inner = folder if image_set is None else _child(folder, image_set)
     for annotations in (_child(inner, "Annotations"), inner):
@@ -169,10 +172,11 @@ def _names_of(text: str) -> list[str]:
     return [text, path.with_suffix("").as_posix(), path.stem]
 
 
-def _is_known(images: VocImages, name: str) -> bool:
+def has_file(folder: Path, *names: str) -> bool:
+    """Whether a folder has one of the files; a name that leads elsewhere is none of them."""
     try:
-        return images.path(name).is_file()
-    except FileFormatError:  # a path that leads elsewhere
+        return any(path_inside(folder, name).is_file() for name in names)
+    except FileFormatError:
         return False
 
 

@@ -20,7 +20,7 @@ from ..protocols import LayoutProtocol
 from .names import path_inside
 from .safe_xml import parse_xml
 from .voc_annotations import read_annotation, xml_box
-from .voc_folder import read_image_set
+from .voc_folder import image_set_path, read_image_set
 from .voc_objects import Box, VocObject, VocPart, parse_number
 from .voc_sets import read_object_set
 from .voc_writers import add_box, add_text, write_xml
@@ -158,7 +158,7 @@ def read_voc_layouts(
     """
     folder, given = Path(folder), protocol.persons == "given"
     found = read_layouts(results, max_bytes=max_bytes or MAX_XML_BYTES)
-    listed = folder / "ImageSets" / "Layout" / f"{image_set}.txt"
+    listed = image_set_path(folder / "ImageSets" / "Layout", image_set)
     pairs = read_object_set(listed) if given else ()
     image_ids = tuple(dict.fromkeys(i for i, _ in pairs)) if given else read_image_set(listed)
     wanted: dict[str, list[int]] = {}

@@ -159,12 +159,14 @@ def test_results_at_fault(tmp_path: Path, warned: list[str]) -> None:
         ("6", None),
         ("6.jpg", None),
         ("z/6.jpg", None),
+        ("z/9.jpg", None),
+        ("9.jpg", 3),
         ("b", None),
         ("", None),
     ],
 )
 def test_images_by_the_names_of_their_files(name: str, index: int | None, tmp_path: Path) -> None:
-    content = instances({}, x="x/6.jpg", y="y/6.jpg", z="b.c.png")
+    content = instances({}, x="x/6.jpg", y="y/6.jpg", z="b.c.png", w="w/9.jpg")
     truth = read_coco_ground_truths(save(tmp_path, content))
     path = save(tmp_path, [result(image_id=name)], "dt.json")
     if index is None:
@@ -172,7 +174,7 @@ def test_images_by_the_names_of_their_files(name: str, index: int | None, tmp_pa
             read_coco_detections(path, truth)
         return
     counts = [len(one["scores"]) for one in read_coco_detections(path, truth).predictions]
-    assert counts == [int(k == index) for k in range(3)]
+    assert counts == [int(k == index) for k in range(4)]
 
 
 def test_names_on_the_side_of_the_ground_truth(tmp_path: Path) -> None:
@@ -316,3 +318,30 @@ def test_pedestrians_of_category_0_are_pointed_out(tmp_path: Path, warned: list[
     with pytest.raises(FileFormatError, match=r"\[1\]: score must be a number"):
         read_pedestrian_detections(path, truth)
     assert read_pedestrian_detections(path, truth, on_fault="skip").num_detections == (1,)
+
+
+def test_what_difficult_means(tmp_path: Path) -> None:
+    """The key of that name goes before ``ignore``, and that before ``iscrowd``."""
+    content = instances(
+        {"difficult": 0, "ignore": 1, "iscrowd": 1},
+        {"ignore": 0, "iscrowd": 1},
+        {"iscrowd": 1},
+        {"difficult": 1, "ignore": 0},
+        {},
+    )
+    truth = read_coco_ground_truths(save(tmp_path, content))
+    assert truth.targets[0]["difficult"].tolist() == [False, False, True, True, False]
+
+
+def test_boxes_of_files_of_version_0_1(tmp_path: Path, warned: list[str]) -> None:
+    """x = xmin - 1 and width = xmax - xmin + 1, in decimals, for rules that count the last pixel."""
+    keys = {"difficult": 0, "truncated": 0, "occluded": 0, "view": ""}
+    for box, corners in (([0, 0, 10, 4], [1, 1, 10, 4]), ([0.1, 0, 10.2, 4], [1.1, 1, 10.3, 4])):
+        path = save(tmp_path, instances(keys | {"bbox": box}))
+        truth = read_coco_ground_truths(path, inclusive_pixels=True)
+        assert truth.box_format == "xyxy"
+        assert truth.targets[0]["boxes"].tolist() == [corners]
+        dt = save(tmp_path, [result(bbox=box)], "dt.json")
+        assert read_coco_detections(dt, truth).predictions[0]["boxes"].tolist() == [corners]
+        assert read_coco_ground_truths(path).targets[0]["boxes"].tolist() == [box]
+    assert all("as version 0.1 converted them" in sentence for sentence in warned)

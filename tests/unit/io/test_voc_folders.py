@@ -360,3 +360,37 @@ def test_other_files_say_how_their_boxes_are_read(
     assert "they are read as x = xmin, y = ymin, width = xmax - xmin" in errors
     assert main(["evaluate", "coco2017", *argv]) == 0
     assert capsys.readouterr().err == ""
+
+
+# Other tasks --------------------------------------------------------------------------------------
+
+
+def test_options_of_other_tasks_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, a=xml(("cat", BOX)))
+    (tmp_path / "det_cat.out").write_text("")
+    for option in (("--void", "255"), ("--label-ids", "1"), ("--reduce-zero-label",)):
+        assert evaluate(tmp_path, *option) == 2
+        assert f"{option[0]}: not an option of detection" in capsys.readouterr().err
+
+
+def test_classes_of_classification(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("cup", "plate"):
+        listed(tmp_path, "a 1\nb -1\n", f"{name}_test")
+    (tmp_path / "cls_cup.out").write_text("a 0.9\nb 0.1\n")
+    argv = ["evaluate", "classification/voc2012", "--ground-truth", str(tmp_path), "--quiet"]
+    argv += ["--detections", str(tmp_path / "cls_{class}.out"), "--classes"]
+    assert main([*argv, "cup,plate"]) == 0
+    assert "no results file for plate: not evaluated" in capsys.readouterr().err
+    assert main([*argv, "cup,plat"]) == 2
+    assert "class 'plat' has no list plat_test.txt; near names: plate" in capsys.readouterr().err
+
+
+def test_missing_sets_of_other_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lists = tmp_path / "ImageSets" / "Segmentation"
+    lists.mkdir(parents=True)
+    (lists / "train.txt").write_text("a\n")
+    argv = ["evaluate", "segmentation/voc2012", "--ground-truth", str(tmp_path)]
+    assert main([*argv, "--detections", str(tmp_path)]) == 2
+    assert "no image set 'test'; there are train" in capsys.readouterr().err
