@@ -334,7 +334,7 @@ def test_what_difficult_means(tmp_path: Path) -> None:
 
 
 def test_boxes_of_files_of_version_0_1(tmp_path: Path, warned: list[str]) -> None:
-    """x = xmin - 1 and width = xmax - xmin + 1, in decimals, for rules that count the last pixel."""
+    """x = xmin - 1 and width = xmax - xmin + 1, in decimals, for rules of inclusive pixels."""
     keys = {"difficult": 0, "truncated": 0, "occluded": 0, "view": ""}
     for box, corners in (([0, 0, 10, 4], [1, 1, 10, 4]), ([0.1, 0, 10.2, 4], [1.1, 1, 10.3, 4])):
         path = save(tmp_path, instances(keys | {"bbox": box}))
