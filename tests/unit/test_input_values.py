@@ -442,3 +442,16 @@ def test_inputs_may_be_overwritten_after_update() -> None:
     after = str((kept.image_sizes, kept.image_ids, kept.detections, kept.ground_truths))
     assert after == before
     assert per_image.ids_on_host(kept.image_ids) == [5, 6]
+
+
+def test_sizes_on_a_device_are_whole_and_positive() -> None:
+    sizes = torch.tensor([[480.0, 640], [480.5, 640], [0, 640], [2**21, 2], [NAN, 2], [INF, 2]])
+    assert per_image.bad_sizes(sizes).tolist() == [False, True, True, True, True, True]
+
+
+def test_ids_on_a_device_are_copies() -> None:
+    with fake_cuda():
+        ids = torch.empty(2, dtype=torch.int64, device="cuda")
+        assert per_image.read_ids(ids, "image_ids[{}]") is not ids
+        sizes = torch.empty(2, 2, device="cuda")
+        assert per_image.read_sizes(sizes, "image_sizes[{}]") is not sizes
