@@ -29,6 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from benchmarks.shapes import SHAPES
 from benchmarks.voc_loop import voc_loop
 from benchmarks.workloads import Image, Packed, Workload, coco_shaped, voc2007_detections
 
@@ -131,23 +132,23 @@ def _result_dicts(workload: Workload) -> list[Any]:
 
 
 def ours(workload: Workload) -> Numbers:
-    """Batches of 32 images, as a validation loop has them."""
+    """Batch by batch, as a validation loop has them."""
     from torch_vocmetrics import DetectionAP
 
     metric: Any = DetectionAP("coco2017", num_classes=workload.num_classes)
-    for predictions, targets in workload.batches(BATCH):
+    for predictions, targets in workload.batches(workload.batch):
         metric.update(predictions, targets)
     numbers = metric.compute().to_dict()
     return [numbers[name] for name in NUMBERS]
 
 
 def hotcoco_streaming(workload: Workload) -> Numbers:
-    """``StreamingEval`` by batches of 32, with (N, 7) arrays of detections."""
+    """``StreamingEval`` batch by batch, with (N, 7) arrays of detections."""
     import hotcoco
 
     metric = hotcoco.StreamingEval(_categories(workload), "bbox")
     first = first_id = 1
-    for predictions, targets in workload.batches(BATCH):
+    for predictions, targets in workload.batches(workload.batch):
         annotations = _annotations(targets, first, first_id)
         images = _image_dicts(first, len(targets))
         metric.update(images, annotations, _rows_of_seven(predictions, first))
@@ -251,7 +252,7 @@ def _torchmetrics(workload: Workload, backend: str) -> Numbers:
 
     metric = MeanAveragePrecision(box_format="xyxy", iou_type="bbox", backend=backend)
     metric.warn_on_many_detections = False
-    for predictions, targets in workload.batches(BATCH):
+    for predictions, targets in workload.batches(workload.batch):
         metric.update(predictions, targets)
     with contextlib.redirect_stdout(io.StringIO()):
         found = metric.compute()
@@ -276,7 +277,7 @@ def ours_voc(packed: Packed) -> Numbers:
 
 def ours_voc_by_batches(workload: Workload) -> Numbers:
     """VOC2007's rules, by batches of 32."""
-    return _voc_numbers(workload.num_classes, workload.batches(BATCH))
+    return _voc_numbers(workload.num_classes, workload.batches(workload.batch))
 
 
 def _voc_numbers(num_classes: int, batches: Sequence[Any]) -> Numbers:
@@ -391,8 +392,11 @@ class PeakMemory:
 
 
 def load_workload(name: str, images: int) -> Workload:
+    """A workload by name; of ``images`` images at most, where it is made."""
     if name == "coco":
         return coco_shaped(images)
+    if name in SHAPES:
+        return SHAPES[name].workload(name, images)
     workload = voc2007_detections()
     if workload is None:
         raise FileNotFoundError("no real VOC2007 detections beside this checkout")

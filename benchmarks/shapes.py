@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.workloads import Floats, Integers, Workload, coco_shaped, corners, split
+from benchmarks.workloads import Floats, Integers, Workload, corners, split
 
 SIDE = 640.0
 ONE_BY_ONE, IN_BATCHES = 1, 32
@@ -71,7 +71,7 @@ class Shape(NamedTuple):
             area=boxes[:, 2:].prod(axis=1) * rng.uniform(0.4, 0.95, image.size),
             iscrowd=rng.random(image.size) < 0.01,
         )
-        return Workload(name, predictions, targets, self.classes)
+        return Workload(name, predictions, targets, self.classes, self.batch)
 
     def _objects(self, rng: np.random.Generator) -> tuple[Integers, Integers, Floats]:
         """Image, label and box of each object."""
@@ -123,12 +123,3 @@ SHAPES = {
     "mostly empty images": Shape(100_000, 80, 5, 3, populated=(0.05, 0.4)),
     "one image of 10,000 boxes": Shape(1, 80, 10_000, 500, near=0.5, extent=30),
 }
-COCO = "COCO"
-
-
-def workload(name: str, images: int | None = None) -> tuple[Workload, int]:
-    """The workload of a shape, or its first images, and how many images an ``update`` has."""
-    if name == COCO:
-        return coco_shaped() if images is None else coco_shaped(images), IN_BATCHES
-    shape = SHAPES[name]
-    return shape.workload(name, images), shape.batch

@@ -30,12 +30,17 @@ SIZE = (640.0, 480.0)  # width, height
 
 
 class Workload(NamedTuple):
-    """Predictions and targets, one dict of tensors an image; boxes are xyxy."""
+    """Predictions and targets, one dict of tensors an image; boxes are xyxy.
+
+    Attributes:
+        batch: images per ``update`` of those who evaluate batches.
+    """
 
     name: str
     predictions: list[Image]
     targets: list[Image]
     num_classes: int
+    batch: int = 32
 
     @property
     def num_detections(self) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
+import multiprocessing
 import subprocess
 import sys
 from pathlib import Path
@@ -18,8 +20,9 @@ PEER = "pycocotools"  # the one that is always installed
 MACHINE = {"cpu", "cores", "system", "python", "torch", "numpy", "torch_vocmetrics"}
 VERDICT = {"what", "measured", "limit", "unit", "passed"}
 ENTRY = {
-    "version", "pairs", "threads", "seconds", "ours_seconds", "time_ratio", "peak_bytes",
-    "memory_ratio", "difference", "tolerance", "parity", "rival", "runs_ours_theirs",
+    "version", "pairs", "seconds", "ours_seconds", "cpu_seconds", "ours_cpu_seconds",
+    "time_ratio", "peak_bytes", "memory_ratio",
+    "difference", "tolerance", "parity", "rival", "runs_ours_theirs",
 }  # fmt: skip
 
 if not (ROOT / "benchmarks").is_dir():
@@ -153,9 +156,69 @@ def test_runner_with_two_competitors(tmp_path: Path) -> None:
         assert entry["seconds"] > 0
         assert entry["peak_bytes"] > 0
     assert len(content["ours"]["numbers"]) == 12
-    assert {entry["threads"] for entry in content["peers"].values()} <= {1, 2}
     assert all(verdict.keys() == VERDICT for verdict in content["verdicts"])
     assert len(content["verdicts"]) == 5
+
+
+def test_every_shape_is_what_it_says(benchmark: Any) -> None:
+    shapes = benchmark("shapes").SHAPES
+    assert len(shapes) >= 8
+    for name, shape in shapes.items():
+        first, again = (shape.workload(name, 50) for _ in range(2))
+        assert torch.equal(first.predictions[0]["boxes"], again.predictions[0]["boxes"])
+        assert len(first.predictions) == len(first.targets) == min(shape.images, 50)
+        assert first.batch == shape.batch
+        assert first.num_objects > 0
+        labels = torch.cat([one["labels"] for one in (*first.predictions, *first.targets)])
+        assert 0 <= int(labels.min()) <= int(labels.max()) < shape.classes
+        boxes = torch.cat([one["boxes"] for one in (*first.predictions, *first.targets)])
+        assert bool((boxes[:, 2:] > boxes[:, :2]).all())
+    empty = shapes["mostly empty images"].workload("empty", 2000)
+    assert sum(len(one["labels"]) > 0 for one in empty.targets) < 200
+
+
+def test_shapes_in_small(tmp_path: Path) -> None:
+    names = ["few classes, few boxes", "near misses, images one by one"]
+    code, text, found = run(
+        "detection", tmp_path / "out.json", "--only", "shapes", "--shapes", *names,
+        "--images", "8", "--pairs", "1", "--peers", "hotcoco StreamingEval",
+    )  # fmt: skip
+    assert code == 0, text
+    assert list(found["shapes"]) == names
+
+
+def test_situations_in_small(tmp_path: Path) -> None:
+    """Processes spin beside the benchmark, and are gone behind it."""
+    if importlib.util.find_spec("hotcoco") is None:
+        pytest.skip("no rival is installed")
+    code, text, found = run(
+        "detection", tmp_path / "out.json", "--only", "situations", "--busy", "1",
+        "--images", "8", "--pairs", "1", "--peers", "hotcoco StreamingEval",
+    )  # fmt: skip
+    assert code == 0, text
+    assert list(found["situations"]) == ["idle", "busy 1"]
+    assert "| busy 1 |" in text
+
+
+def test_spinners_end(benchmark: Any) -> None:
+    with benchmark("load").spinners(1):
+        assert len(multiprocessing.active_children()) == 1
+    assert not multiprocessing.active_children()
+
+
+def test_situations_of_every_metric_in_small(tmp_path: Path) -> None:
+    code, text, found = run("situations", tmp_path / "out.json", "--images", "8")
+    assert code == 0, text
+    assert all(
+        row.keys() == {"idle", "busy", "16 threads"} for row in found["cpu_seconds"].values()
+    )
+
+
+def test_run_lengths_in_small(tmp_path: Path) -> None:
+    pytest.importorskip("faster_coco_eval")
+    code, text, found = run("run_lengths", tmp_path / "out.json", "--images", "2", "--rounds", "1")
+    assert code == 0, text
+    assert all(row["parity"] for row in found["rows"])
 
 
 def test_numbers_that_differ_are_an_error(benchmark: Any) -> None:
