@@ -405,3 +405,15 @@ def test_lists_of_numbers_are_float64() -> None:
     found = {"boxes": [[100.0, 0, 140, 40], BOX[0]], "scores": near, "labels": [0, 0]}
     result = DetectionAP("voc2012", num_classes=1).update([found], [target()]).compute()
     assert result.headline == 1.0
+
+
+@pytest.mark.parametrize("box_format", ["xyxy", "xywh", "cxcywh"])
+@pytest.mark.parametrize("column", range(4))
+@pytest.mark.parametrize("value", [float("inf"), -float("inf"), float("nan")])
+def test_no_corner_may_be_infinite(box_format: str, column: int, value: float) -> None:
+    metric: Any = DetectionAP("coco2017", num_classes=1, box_format=box_format)
+    rows = {"boxes": torch.tensor([[1.0, 1, 9, 9]]), "labels": torch.tensor([0])}
+    found = rows | {"boxes": rows["boxes"].clone(), "scores": torch.ones(1)}
+    found["boxes"][0, column] = value
+    with pytest.raises(InputError, match="not finite"):
+        metric.update([found], [rows])
