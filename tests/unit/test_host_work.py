@@ -112,10 +112,11 @@ def test_threads_do_not_see_each_other(fails: bool) -> None:
     def update() -> tuple[int, int]:
         boxes = torch.full((1, 4), torch.nan if fails else 1.0)
         rows = {"boxes": boxes, "labels": torch.tensor([0])}
+        prediction = rows | {"scores": torch.ones(1)}  # made before, so that the call waits
         metric: Any = DetectionAP("voc2007", num_classes=1)
         before = torch.get_num_threads()
         with waiting, pytest.raises(InputError) if fails else nullcontext():
-            metric.update([rows | {"scores": torch.ones(1)}], [rows]).compute()
+            metric.update([prediction], [rows]).compute()
         return before, torch.get_num_threads()
 
     with ThreadPoolExecutor() as pool:
