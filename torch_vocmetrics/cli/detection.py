@@ -19,8 +19,7 @@ from .merge import keep_state
 from .options import reader_options
 from .progress import Progress
 from .report import Inputs, publish, report, table
-
-_CHUNK = 512  # images of one update: enough to be fast, few enough to show progress
+from .updates import Files, update_from_files
 
 
 def evaluate_detection(
@@ -33,7 +32,16 @@ def evaluate_detection(
     progress = Progress(quiet=args.quiet)
     try:
         inputs = _read(args, protocol, progress)
-        metric = _updated(protocol, inputs, device, progress)
+        truth = inputs.ground_truths
+        metric: DetectionAP[DetectionResult] = DetectionAP(
+            protocol,
+            class_names=truth.class_names,
+            label_ids=truth.label_ids,
+            box_format=truth.box_format,
+        ).to(device)
+        files = Files(truth, inputs.detections, args.ground_truth, args.detections, args.on_fault)
+        taken = update_from_files(metric, files, partial(progress, "images matched"))
+        inputs = inputs._replace(detections=taken)
         result = metric.compute()
     finally:
         progress.close()
@@ -98,24 +106,3 @@ def _read_voc(args: argparse.Namespace, protocol: DetectionProtocol, progress: P
 def _in_file_order(protocol: DetectionProtocol) -> bool:
     """Whether the rows of a file break ties, as in VOC's tools; pycocotools goes image by image."""
     return protocol.interpolation != "recall_grid"
-
-
-def _updated(
-    protocol: DetectionProtocol, inputs: Inputs, device: torch.device, progress: Progress
-) -> DetectionAP[DetectionResult]:
-    truth, predictions = inputs.ground_truths, inputs.detections.predictions
-    metric = DetectionAP(
-        protocol,
-        class_names=truth.class_names,
-        label_ids=truth.label_ids,
-        box_format=truth.box_format,
-    )
-    for start in range(0, len(predictions), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        there = [
-            {key: v.to(device) if isinstance(v, torch.Tensor) else v for key, v in one.items()}
-            for one in predictions[part]
-        ]
-        metric.update(there, truth.targets[part])
-        progress("images matched", start + len(there), len(predictions))
-    return metric

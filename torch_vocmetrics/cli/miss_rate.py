@@ -23,8 +23,7 @@ from ..results import CrowdMissRateResult, MissRateResult
 from .merge import keep_state
 from .options import reader_options, refuse_option, size_limit
 from .report import aligned, defined, publish, shown
-
-_CHUNK = 512  # images of one update
+from .updates import Files, update_from_files
 
 
 def evaluate_miss_rate(
@@ -37,18 +36,13 @@ def evaluate_miss_rate(
         raise InputError("must be at least 1", where="--frame-step", got=args.frame_step)
     protocol = _changed(args, protocol)
     truth, detections = _read(args)
-    metric = LogAverageMissRate(protocol, box_format=truth.box_format)
-    for start in range(0, len(truth.targets), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        there = [
-            {key: value.to(device) for key, value in one.items()}
-            for one in detections.predictions[part]
-        ]
-        if args.scale_height != 1:
-            for one in there:
-                boxes = one["boxes"]
-                one["boxes"] = io.scale_height(boxes, args.scale_height, truth.box_format)
-        metric.update(there, truth.targets[part])
+    if args.scale_height != 1:
+        for one in detections.predictions:
+            one["boxes"] = io.scale_height(one["boxes"], args.scale_height, truth.box_format)
+    metric = LogAverageMissRate(protocol, box_format=truth.box_format).to(device)
+    update_from_files(
+        metric, Files(truth, detections, args.ground_truth, args.detections, args.on_fault)
+    )
     result = metric.compute()
     keep_state(args, metric)
     publish(args, _report(result), _table(result))

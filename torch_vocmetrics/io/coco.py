@@ -30,6 +30,7 @@ from .tables import (
     Floats,
     GroundTruthFile,
     Integers,
+    RowOrigins,
     add_lists,
     count_labels,
     known_size,
@@ -162,6 +163,7 @@ def read_coco_ground_truths(
         box_reading=reading,
         file_names=images.file_names,
         targets=with_images(targets, images.ids, images.sizes),
+        origins=RowOrigins.of(rows, index, keep),
     )
 
 
@@ -213,6 +215,7 @@ def read_coco_detections(
     return DetectionFile(
         predictions=_by_image(index, columns, values, keep, len(ground_truths.image_ids)),
         num_detections=count_labels(columns["labels"][keep], ground_truths.label_ids),
+        origins=RowOrigins.of(rows, index, keep),
     )
 
 

@@ -22,7 +22,7 @@ from .entry_log import EntryLog
 from .image_names import ImageIndex
 from .json_rows import INTEGER, REQUIRED, Rows, load_json, read_list
 from .matlab import load_matlab
-from .tables import DetectionFile, GroundTruthFile, split_by_image, with_images
+from .tables import DetectionFile, GroundTruthFile, RowOrigins, split_by_image, with_images
 
 PEDESTRIAN = 1
 """The category that is evaluated, in both benchmarks; other categories do not exist."""
@@ -73,7 +73,8 @@ def read_pedestrian_json(
         index[keep], len(listed.ids), {key: column[keep] for key, column in columns.items()}
     )
     truth = _truth(listed.ids, with_images(targets, listed.ids, listed.sizes))
-    return dataclasses.replace(truth, file_names=listed.file_names)
+    origins = RowOrigins.of(objects, index, keep)
+    return dataclasses.replace(truth, file_names=listed.file_names, origins=origins)
 
 
 def _are_pedestrians(rows: Rows, default: object = REQUIRED) -> NDArray[np.bool_]:
@@ -181,4 +182,5 @@ def read_pedestrian_detections(
     boxes, scores = rows.boxes("bbox"), rows.scores("score")
     keep = rows.report(selected, log)
     log.finish()
-    return detection_file(index[keep], boxes[keep], scores[keep], len(ground_truths.image_ids))
+    found = detection_file(index[keep], boxes[keep], scores[keep], len(ground_truths.image_ids))
+    return dataclasses.replace(found, origins=RowOrigins.of(rows, index, keep))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +17,39 @@ from ..limits import MAX_COORDINATE
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+
+class RowOrigins(NamedTuple):
+    """The elements of a list in a JSON file from which the rows of the images were read.
+
+    Sentences about rows that a metric refuses name them.
+
+    Attributes:
+        path: the file.
+        list_name: the key of the list in the file, empty if the list is the whole file.
+        elements: [N] index of each element in the list.
+        image_index: [N] image of each element; rows of an image keep the order of the file.
+        ids: the id of every element of the list, None for an element without an id.
+    """
+
+    path: Path
+    list_name: str
+    elements: Integers
+    image_index: Integers
+    ids: Sequence[object]
+
+    @classmethod
+    def of(cls, rows: Any, image_index: Integers, keep: NDArray[np.bool_]) -> RowOrigins:
+        """The origins of those ``Rows`` that are kept."""
+        ids = [row.get("id") for row in rows.rows]
+        return cls(rows.path, rows.name, np.flatnonzero(keep), image_index[keep], ids)
+
+    def where(self, image: int, row: int) -> str:
+        """The words for a row of an image: its element and, if it has one, its annotation id."""
+        element = int(self.elements[self.image_index == image][row])
+        name = self.ids[element]
+        said = "" if name is None else f", annotation id {json.dumps(name)[:40]}"
+        return f"{self.path}, {self.list_name}[{element}]{said}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -31,6 +66,7 @@ class GroundTruthFile:
         other_objects: how many objects of each class were left out because of their class.
         file_names: the name of the file of each image, empty where it is not known; () knows none.
         box_reading: how the boxes of a COCO file became VOC's corners, empty if they did not.
+        origins: where the rows of ``targets`` stand in a COCO file; None for other files.
     """
 
     image_ids: tuple[int, ...] | tuple[str, ...]
@@ -42,6 +78,7 @@ class GroundTruthFile:
     other_objects: Mapping[str, int] = field(default_factory=dict)
     file_names: tuple[str, ...] = ()
     box_reading: str = ""
+    origins: RowOrigins | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,10 +88,12 @@ class DetectionFile:
     Attributes:
         predictions: I dicts, the first argument of ``DetectionAP.update``.
         num_detections: how many detections each of the K classes has.
+        origins: where the rows of ``predictions`` stand in a COCO file; None for other files.
     """
 
     predictions: list[dict[str, Any]]
     num_detections: tuple[int, ...]
+    origins: RowOrigins | None = None
 
 
 def split_by_image(
