@@ -56,6 +56,14 @@ def own_rank() -> int:
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
+def warns_for_all(group: Group, dst: int | None) -> bool:
+    """Whether this rank of the group warns of a result that all ranks of it have computed.
+
+    The rank that alone gets the result does, or the first rank of the group where all get it.
+    """
+    return dist.get_rank() == dst if dst is not None else dist.get_rank(group) == 0
+
+
 def check_destination(dst: object, ranks: Sequence[int]) -> None:
     """Raise InputError unless ``dst`` is None or among the ranks of a group."""
     if dst is not None and dst not in ranks:

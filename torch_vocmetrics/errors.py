@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 ON_FAULT = ("error", "skip")
 """What readers may do with entries of a file that are at fault."""
 
@@ -68,3 +73,25 @@ class VocMetricsWarning(UserWarning):
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))
+
+
+_another_rank_warns: ContextVar[bool] = ContextVar("another_rank_warns", default=False)
+
+
+@contextmanager
+def warnings_of_one_rank(warns: bool) -> Iterator[None]:
+    """Let :func:`warn` say nothing inside, in this thread, unless this rank is the one that warns.
+
+    All ranks of a group compute the same result and would say the same of it.
+    """
+    token = _another_rank_warns.set(not warns)
+    try:
+        yield
+    finally:
+        _another_rank_warns.reset(token)
+
+
+def warn(message: str, stacklevel: int) -> None:
+    """Warn of something in a result; ``stacklevel`` counts as that of ``warnings.warn``."""
+    if not _another_rank_warns.get():
+        warnings.warn(message, VocMetricsWarning, stacklevel=stacklevel + 1)

@@ -173,7 +173,9 @@ def padded(subject: Subject, rank: int, ranks: int) -> Outcomes:
     """A sampler's padding, with equal predictions, then with slightly other ones."""
     share = padded_share(rank, ranks)
     given = [subject.image(number) for number in share]
-    yield "padded", outcome_of(updated(subject.new, given, 2))
+    metric = updated(subject.new, given, 2)
+    yield "padded", outcome_of(metric)
+    yield "padded dst", outcome_of(metric, dst=ranks - 1)
     if rank + ranks * (len(share) - 1) >= COUNT:
         given[-1] = subject.noisy(share[-1])
     yield "padded noisily", outcome_of(updated(subject.new, given, 2))

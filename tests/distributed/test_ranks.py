@@ -72,23 +72,22 @@ def test_any_sharding_gives_the_bits_of_one_process(found: Any, world: int, name
 def test_without_ids_the_order_is_that_of_the_sampler(found: Any, world: int, name: str) -> None:
     given = outcomes(found, world, ("no ids", name))
     check(given, expected(name, ids=False))
-    for one in given:
-        assert [text for text in one.warnings if "image_id" in text] == (
-            [] if world == 1 else [text for text in one.warnings if "copies are counted" in text]
-        )
-        assert world == 1 or any("copies are counted" in text for text in one.warnings)
+    for rank, one in enumerate(given):
+        told = [text for text in one.warnings if "copies are counted" in text]
+        assert len(told) == (world > 1 and rank == 0)
+        assert [text for text in one.warnings if "image_id" in text] == told
 
 
 @each_world
 @each_metric
-def test_padding_counts_once_and_is_told(found: Any, world: int, name: str) -> None:
+def test_padding_counts_once_and_is_told_once(found: Any, world: int, name: str) -> None:
     copies = sum(len(padded_share(rank, world)) for rank in range(world)) - COUNT
     check(outcomes(found, world, ("padded noisily", name)), expected(name))
     for label, differing in (("padded", [0]), ("padded noisily", range(copies + 1))):
-        for one in outcomes(found, world, (label, name)):
+        for rank, one in enumerate(outcomes(found, world, (label, name))):
             told = [text for text in one.warnings if "repeated" in text]
-            assert len(told) == bool(copies)
-            if copies:
+            assert len(told) == (copies > 0 and rank == 0)
+            if told:
                 assert f"{copies} repeated images were dropped" in told[0]
                 assert any(f" of {number} of them differed" in told[0] for number in differing)
 
@@ -127,6 +126,15 @@ def test_dst_alone_gets_the_result(found: Any, world: int, name: str) -> None:
 @each_metric
 def test_an_epoch_goes_on_in_another_process(found: Any, name: str) -> None:
     check(outcomes(found, 1, ("resumed", name)), expected(name))
+
+
+@each_world
+@each_metric
+def test_the_rank_that_gets_the_result_warns(found: Any, world: int, name: str) -> None:
+    *others, last = outcomes(found, world, ("padded dst", name))
+    copies = sum(len(padded_share(rank, world)) for rank in range(world)) - COUNT
+    assert sum("repeated" in text for text in last.warnings) == bool(copies)
+    assert [one.warnings for one in others] == [[]] * (world - 1)
 
 
 @each_larger_world

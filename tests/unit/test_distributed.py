@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import pytest
@@ -11,7 +13,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from torch_vocmetrics import distributed
 from torch_vocmetrics.distributed import HEADER_BYTES, _header_bytes, _ranks, _read_header
-from torch_vocmetrics.errors import InputError, StateError
+from torch_vocmetrics.errors import (
+    InputError,
+    StateError,
+    VocMetricsWarning,
+    warn,
+    warnings_of_one_rank,
+)
 
 IDENTITY = {
     "schema": 1,
@@ -171,3 +179,15 @@ def test_state_of_a_device_becomes_bytes_on_the_host() -> None:
     run = distributed.to_bytes(STATE | {"score": column})
     assert OnDevice.asked == ["detach", "cpu"]
     assert distributed.from_bytes(run)["score"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_one_rank_warns_for_all() -> None:
+    """The others say nothing, but for their other threads."""
+    with warnings_of_one_rank(False), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn("of the result", 2)
+        with pytest.raises(VocMetricsWarning), ThreadPoolExecutor() as pool:
+            pool.submit(warn, "of another metric", 2).result()
+    with warnings_of_one_rank(True), pytest.warns(VocMetricsWarning, match="of the result") as told:
+        warn("of the result", 1)
+    assert told[0].filename == __file__

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,8 +11,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 import torch
 
-from ..distributed import Group, check_destination, num_ranks, own_rank, sync
-from ..errors import InputError, StateError, VocMetricsWarning
+from ..distributed import Group, check_destination, num_ranks, own_rank, sync, warns_for_all
+from ..errors import InputError, StateError, warn, warnings_of_one_rank
 from ..host_work import host_work
 from ..protocols import Protocol, protocol_title
 from ..states.files import protocols_of, read_state, write_state
@@ -26,6 +25,11 @@ STATE_SCHEMA = 4
 
 R_co = TypeVar("R_co", covariant=True)
 """What a metric computes."""
+
+_NO_IDS = (
+    "images have no image_id: if a distributed sampler filled up its last round, the copies are "
+    "counted as images of their own; give image_id in every target"
+)
 
 
 class Metric(Lockable, ABC, Generic[R_co]):
@@ -64,7 +68,8 @@ class Metric(Lockable, ABC, Generic[R_co]):
         All ranks of the group must call it, also those that have seen nothing, and all get the same
         bits. Of several copies of an image, which a distributed sampler makes to fill up its last
         round, the one met earliest counts (smallest place on its rank, then smallest rank), and a
-        warning says how many were dropped; this needs image ids. Images without ids are taken in
+        warning says how many were dropped, on the first rank of the group, or on the rank that
+        alone gets the result; this needs image ids. Images without ids are taken in
         the order of a distributed sampler (place, then rank), copies as images of their own. The
         state of a rank stays its own, so that ``update`` may go on.
 
@@ -348,16 +353,19 @@ class Metric(Lockable, ABC, Generic[R_co]):
             if together and ranks == 1:  # several ranks check it together, in sync
                 check_destination(dst, [own_rank()])
             metric = self if ranks == 1 else self._synced(group, dst)
-            if not metric._accumulated.updated:
-                warnings.warn(
-                    "compute() came before update(): numbers are NaN and counts 0",
-                    VocMetricsWarning,
-                    stacklevel=3,
-                )
-            distinct = metric._distinct()
-            if together and dst not in (None, own_rank()):
-                return None
-            return metric._result(distinct)
+            with warnings_of_one_rank(ranks == 1 or warns_for_all(group, dst)):
+                if not metric._accumulated.updated:
+                    warn("compute() came before update(): numbers are NaN and counts 0", 3)
+                elif (
+                    ranks > 1
+                    and metric.num_images
+                    and metric._accumulated.tables[0][0].image_ids is None
+                ):
+                    warn(_NO_IDS, 3)
+                distinct = metric._distinct()
+                if together and dst not in (None, own_rank()):
+                    return None
+                return metric._result(distinct)
 
     def _synced(self, group: Group, dst: int | None) -> Self:
         """A metric of its own with what all ranks have seen; two collectives."""
@@ -369,13 +377,6 @@ class Metric(Lockable, ABC, Generic[R_co]):
         parts = [self._blank()._load(one) for one in states]
         if (device := self._accumulated.device) is not None:
             parts = [part.to(device) for part in parts]
-        if any(map(num_images, states)) and all(one["image_ids"] is None for one in states):
-            warnings.warn(
-                "images have no image_id: if a distributed sampler filled up its last round, the "
-                "copies are counted as images of their own; give image_id in every target",
-                VocMetricsWarning,
-                stacklevel=4,
-            )
         return self._union(parts, states)
 
     def _union(self, parts: Sequence[Self], states: Sequence[Mapping[str, Any]]) -> Self:

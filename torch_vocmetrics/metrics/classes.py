@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from ..errors import InputError, VocMetricsWarning
+from ..errors import InputError, warn
 
 ClassNames = Sequence[str] | Mapping[int, str]
 """Names in class order, or {id: name}, which are sorted by id."""
@@ -140,10 +139,9 @@ def warn_of_labels_from_1(num_rows: Sequence[int]) -> None:
     first, *others = num_rows
     # Of two classes one may well be absent.
     if not first and len(others) > 1 and all(others):
-        warnings.warn(
+        warn(
             f"label 0 never occurred, but all of 1 .. {len(others)} did: if labels begin at 1, "
             "every class has the name of the class before it; give label_ids=, or leave out a "
             "background class",
-            VocMetricsWarning,
             stacklevel=5,
         )

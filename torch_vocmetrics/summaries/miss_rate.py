@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import VocMetricsWarning
+from ..errors import warn
 from ..lanes import Lanes, lanes_of_areas, packed_areas
 from ..miss_rates import (
     FppiCurve,
@@ -111,10 +110,9 @@ def _split_by_position(
     known = protocol.num_images in (0, records.num_images)
     if not known and records.num_images:
         names = [subset.name for subset in protocol.subsets if subset.images]
-        warnings.warn(
+        warn(
             f"{', '.join(names)} are places among {protocol.num_images} images, but "
             f"{records.num_images} came: these subsets are NaN",
-            VocMetricsWarning,
             stacklevel=4,
         )
     inside = [
@@ -163,9 +161,8 @@ def _warn_of_undefined(
         if math.isnan(value) and curve.fppi.size and curve.fppi[0] > protocol.fppi_of(subset)[0]
     ]
     if names:
-        warnings.warn(
+        warn(
             f"the first false positive of {', '.join(names)} lies above the lowest reference, "
             "where the official code stops: NaN",
-            VocMetricsWarning,
             stacklevel=4,
         )

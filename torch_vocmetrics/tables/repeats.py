@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Sequence
 
-from ..errors import StateError, VocMetricsWarning
+from ..errors import StateError, warn
 
 
 def repeats(ids: Sequence[Hashable] | None) -> list[tuple[int, int]]:
@@ -27,9 +26,8 @@ def unequal_truth(image_id: Hashable, what: str = "ground truth") -> StateError:
 
 def warn_of_repeats(dropped: int, differing: int, what: str) -> None:
     """Say how many copies of images were dropped, and in how many of them ``what`` differed."""
-    warnings.warn(
+    warn(
         f"{dropped} repeated images were dropped (the first copy of each counts); "
         f"the {what} of {differing} of them differed from the first copy's",
-        VocMetricsWarning,
         stacklevel=6,  # whoever called compute()
     )
