@@ -135,3 +135,15 @@ def test_packing_on_the_device_is_packing_on_the_host(height: int, width: int) -
     if height:
         assert torch.equal(ops._pack_on_device(masks), words)
         assert torch.equal(ops._pack_on_device(masks.to(torch.uint8) * 255), words)
+        assert torch.equal(ops._count_bits_on_device(words.flatten(1)), masks.sum((1, 2)))
+
+
+def test_common_pixels_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three pairs at a time: 2 rows of 2 words have 32 bytes."""
+    monkeypatch.setattr(ops, "WORKSPACE_BYTES", 100)
+    masks = torch.rand(4, 2, 70, generator=torch.Generator().manual_seed(0)) > 0.4
+    words = ops.pack_masks(masks)
+    i, j = torch.cartesian_prod(torch.arange(4), torch.arange(4)).T
+    wanted = (masks[i] & masks[j]).sum((1, 2))
+    assert torch.equal(ops._common_on_device(words, words, i, j), wanted)
+    assert torch.equal(ops.common_pixels(words, words, i, j), wanted)

@@ -19,17 +19,22 @@ from torch_vocmetrics import (
     DetectionAP,
     InputError,
     LayoutAP,
+    LogAverageMissRate,
     MeanIoU,
     StateError,
     VocMetricsWarning,
     io,
     load_protocol,
 )
+from torch_vocmetrics.curves import normalized_precision
 from torch_vocmetrics.io.bb_gt import read_bb_gt_objects
 from torch_vocmetrics.io.voc_annotations import VocAnnotation, VocObject
 from torch_vocmetrics.io.voc_coco import coco_from_voc
 from torch_vocmetrics.ops import ordering
+from torch_vocmetrics.ops.boxes import box_table
 from torch_vocmetrics.ops.confusion import LabelTable, count_pairs
+from torch_vocmetrics.protocols import MissRateProtocol
+from torch_vocmetrics.ragged import GroundTruths
 from torch_vocmetrics.states import files
 
 BOX = [10.0, 10.0, 40.0, 40.0]
@@ -78,6 +83,80 @@ def test_score_at_recall_0_is_that_of_the_first_detection() -> None:
     assert set(scores[~scores.isnan()].unique().tolist()) == {0.0, 0.9}
 
 
+def test_scores_of_levels_that_the_last_detection_reaches() -> None:
+    """``ss[ri] = dtScoresSorted[pi]``: one true positive of one object reaches every level."""
+    result: Any = DetectionAP("coco2017", num_classes=1).update([prediction()], [target()])
+    scores = result.compute().scores
+    assert scores[~scores.isnan()].unique().tolist() == [0.9]
+
+
+def test_curves_of_two_classes() -> None:
+    """Class 0: a true positive of .9. Class 1: a false positive of .8, then a true one of .7."""
+    rows = prediction([BOX, FAR, BOX], [0.9, 0.8, 0.7], labels=torch.tensor([0, 1, 1]))
+    metric = DetectionAP("voc2012", num_classes=2)
+    result: Any = metric.update([rows], [target([BOX, BOX], labels=torch.tensor([0, 1]))]).compute()
+    first, second = result.curves[0]
+    assert first.scores.tolist() == [0.9]
+    assert second.scores.tolist() == [0.8, 0.7]
+    assert second.precision.tolist() == [0.0, 0.5]
+    assert result.average_precision.tolist() == [1.0, 0.5]
+
+
+def test_precision_as_if_a_class_had_four_positives() -> None:
+    """Hoiem et al.: ``R N / (R N + F)`` with N = 4, R = 1/2, 1/2, 1 and F = 0, 1, 1."""
+    recall, precision = np.array([0.5, 0.5, 1.0]), np.array([1.0, 0.5, 2 / 3])
+    assert normalized_precision(recall, precision, 2, 4.0).tolist() == [1.0, 2 / 3, 0.8]
+
+
+def test_false_positives_outside_the_images_of_a_subset() -> None:
+    """KAIST's subsets are places among the images: the false positive is in the second image."""
+    rules = load_protocol("miss_rate/kaist", MissRateProtocol)
+    day, night = rules.subsets[1:3]
+    subsets = (day._replace(images=((0, 1),)), night._replace(images=((1, 2),)))
+    rules = dataclasses.replace(rules, num_images=2, subsets=subsets)
+    person = [10.0, 10.0, 40.0, 100.0]
+    metric = LogAverageMissRate(rules)
+    metric.update([prediction([person])] * 2, [target([person]), target([])])
+    result = metric.compute()
+    assert result.num_positives.tolist() == [1, 0]
+    assert result.true_positives.tolist() == [1, 0]
+    assert result.false_positives.tolist() == [0, 1]
+    assert result.num_images_of_subset.tolist() == [1, 1]
+
+
+# Boxes and masks ------------------------------------------------------------------------------
+
+
+def test_boxes_by_their_center() -> None:
+    """Center (10, 10), 4 wide, 6 high: from (8, 7) to (12, 13)."""
+    box = torch.tensor([[10.0, 10.0, 4.0, 6.0]])
+    table = box_table(box, "cxcywh", inclusive=False)
+    assert table.flatten().tolist() == [8, 7, 12, 13, 24]
+
+
+def test_masks_without_boxes_have_no_scale() -> None:
+    """25 objects: enough to ask whether their boxes are fractions, if they had any."""
+    masks = torch.ones(25, 4, 40, dtype=torch.bool)
+    rows = {"masks": masks, "labels": torch.zeros(25, dtype=torch.int64)}
+    metric = DetectionAP("coco2017_segm", num_classes=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        metric.update([rows | {"scores": torch.ones(25)}], [rows])
+    assert metric.compute().headline > 0.99
+
+
+def test_visible_boxes_of_some_batches() -> None:
+    """Rows of a batch without visible boxes get boxes that are not given."""
+    zeros = torch.zeros(1)
+    given = GroundTruths(
+        (1,), torch.zeros(1, 4), zeros.long(), zeros.byte(), zeros, "xyxy", torch.ones(1, 4)
+    )
+    joined = GroundTruths.cat([given, dataclasses.replace(given, visible_boxes=None)])
+    assert joined.visible_boxes is not None
+    assert joined.visible_boxes[0].tolist() == [1, 1, 1, 1]
+    assert joined.visible_boxes[1:].isnan().tolist() == [[True] * 4]
+
+
 # Label maps -----------------------------------------------------------------------------------
 
 
@@ -90,6 +169,12 @@ def test_labels_around_half_a_byte(label: int) -> None:
     predicted = torch.tensor([[[label, label, 0]]], dtype=torch.uint8)
     counts = count_pairs(truth, predicted, rows, columns)
     assert counts[0, :2, :2].tolist() == [[0, 1], [1, 1]]
+
+
+def test_a_wrong_label_in_the_second_map_is_named() -> None:
+    maps = [torch.tensor([[0, 1]]), torch.tensor([[0], [9]])]
+    with pytest.raises(InputError, match=r"target 1, pixel \(row 1, column 0\).*got 9"):
+        MeanIoU("voc2012", num_classes=3).update([maps[0], maps[1].clamp(max=1)], maps)
 
 
 # Repeated images ------------------------------------------------------------------------------

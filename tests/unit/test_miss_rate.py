@@ -24,7 +24,7 @@ from torch_vocmetrics import (
 from torch_vocmetrics.examples import filtering_study
 from torch_vocmetrics.matching.jaccard import Assignment
 from torch_vocmetrics.protocols import FppiReferences, MissRateProtocol, protocol_file
-from torch_vocmetrics.results import CrowdMissRateResult, reading_place
+from torch_vocmetrics.results import CrowdMissRateResult, reading_place, unread_miss_rate
 
 PERSON = [[100.0, 100.0, 41.0, 100.0]]
 
@@ -106,6 +106,19 @@ def test_reading_place(rule: str, places: list[int | None]) -> None:
     fppi = np.array([0.5, 0.5, 1.0])
     assert [reading_place(fppi, at, rule) for at in (0.1, 0.5, 9.0)] == places
     assert reading_place(fppi[:0], 0.5, rule) is None
+
+
+def test_miss_rates_that_no_point_gives() -> None:
+    """CrowdHuman's eval_MR has no point without detections; evalRes of bbGt.m starts at recall 0.
+
+    Under dbEval.m 3.0.0 a curve that begins above the reference has an empty ``max(find(...))``.
+    """
+    some, none = np.array([0.5]), np.array([])
+    assert math.isnan(unread_miss_rate(none, "first_or_final"))
+    for rule in ("last_from_zero", "last_or_final", "last_or_undefined"):
+        assert unread_miss_rate(none, rule) == 1.0
+    assert unread_miss_rate(some, "last_from_zero") == 1.0
+    assert math.isnan(unread_miss_rate(some, "last_or_undefined"))
 
 
 def test_sizes_are_needed_where_boxes_are_clipped() -> None:

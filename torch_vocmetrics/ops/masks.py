@@ -59,7 +59,7 @@ def mask_areas(words: Tensor) -> Tensor:
     """[N] int64: pixels of each of the packed masks [N, H, words]."""
     areas = torch.zeros(words.shape[0], dtype=torch.int64, device=words.device)
     for start, part in _pieces(words, 8 * words[:1].numel()):
-        areas[start : start + part.shape[0]] = _count_bits(part.flatten(1)).to(torch.int64)
+        areas[start : start + part.shape[0]] = _count_bits(part.flatten(1))
     return areas
 
 
@@ -79,16 +79,21 @@ def common_pixels(first: Tensor, second: Tensor, i: Tensor, j: Tensor) -> Tensor
         first, second: [N, H, words] and [M, H, words], packed.
         i, j: [P] int64 rows of each.
     """
-    common = torch.zeros(i.shape[0], dtype=torch.int64, device=i.device)
     if not i.numel() or not first[:1].numel():
-        return common
+        return torch.zeros(i.shape[0], dtype=torch.int64, device=i.device)
     if first.device.type == "cpu":
         return torch.from_numpy(_common_on_host(first, second, i.numpy(), j.numpy()))
+    return _common_on_device(first, second, i, j)
+
+
+def _common_on_device(first: Tensor, second: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    """Whole masks, as many pairs at a time as the workspace has room for."""
+    common = torch.zeros(i.shape[0], dtype=torch.int64, device=i.device)
     step = max(WORKSPACE_BYTES // (8 * first[:1].numel()), 1)
     for start in range(0, i.shape[0], step):
         part = slice(start, start + step)
         both = first.index_select(0, i[part]).bitwise_and_(second.index_select(0, j[part]))
-        common[part] = _count_bits(both.flatten(1)).to(torch.int64)
+        common[part] = _count_bits(both.flatten(1))
     return common
 
 
@@ -150,6 +155,11 @@ def _count_bits(words: Tensor) -> Tensor:
         # As unsigned: NumPy counts the bits of the absolute value.
         counts = bit_counts(np.ascontiguousarray(words.numpy()).view(np.uint64))
         return torch.from_numpy(counts.sum(1, dtype=np.int64))
+    return _count_bits_on_device(words)
+
+
+def _count_bits_on_device(words: Tensor) -> Tensor:
+    """[N]: bits set in each row of ``words`` [N, W] int64."""
     # Sums of neighbouring 1, 2 and 4 bits; the shift is arithmetic, so the mask clears the sign.
     pairs = words - ((words >> 1) & 0x5555555555555555)
     fours = (pairs & 0x3333333333333333) + ((pairs >> 2) & 0x3333333333333333)

@@ -61,6 +61,7 @@ def warned() -> Iterator[list[str]]:
         ({"category_id": 9}, "category_id is not among the categories, got 9"),
         ({"category_id": 9, "bbox": "x"}, "category_id is not among the categories, got 9"),
         ({"bbox": [float("inf")] * 2 + [float("-inf")] * 2, "segmentation": []}, "no shape"),
+        ({"bbox": [float("inf"), 3, float("-inf"), 2], "segmentation": []}, "no shape"),
         ({"bbox": [], "segmentation": []}, "no shape"),
         ({"category_id": 2, "bbox": [1, float("nan"), 1, 1]}, "bbox must be finite"),
         ({"category_id": 2, "iscrowd": 7}, "iscrowd must be 0 or 1"),

@@ -26,6 +26,7 @@ from torch_vocmetrics.io import (
     read_layouts,
     read_object_set,
     read_scores,
+    read_voc_classification,
     read_voc_layouts,
     voc_from_coco,
     write_annotation,
@@ -107,6 +108,21 @@ def test_sets_and_scores_come_back_equal(tmp_path: Path) -> None:
         write_scores(path, scores)  # type: ignore[arg-type]
         known = {key: row for row, key in enumerate(keys)}
         assert read_scores(path, known, objects=objects).tolist() == list(scores.values())
+
+
+def test_classification_of_a_kit(tmp_path: Path) -> None:
+    """Classes as columns, images in the order of the set; without a row the score is -inf."""
+    sets = tmp_path / "ImageSets" / "Main"
+    sets.mkdir(parents=True)
+    (sets / "cat_test.txt").write_text("b 1\na -1\n")
+    (sets / "dog_test.txt").write_text("b 0\na 1\n")
+    (tmp_path / "cat.txt").write_text("a .25\nb .5\n")
+    (tmp_path / "dog.txt").write_text("a .75\n")
+    results = {name: tmp_path / f"{name}.txt" for name in ("cat", "dog")}
+    read = read_voc_classification(tmp_path, "test", results)
+    assert read.image_ids == ("b", "a")
+    assert read.scores.tolist() == [[0.5, -math.inf], [0.25, 0.75]]
+    assert read.targets.tolist() == [[1, 0], [-1, 1]]
 
 
 def test_scores_of_missing_and_repeated_images(tmp_path: Path) -> None:
