@@ -124,7 +124,7 @@ def test_images_without_ids_never_repeat() -> None:
         ([[0.1]], [[2]], [8], r"targets\[0, 0\]: targets must be 1"),
         ([[0.1]], [[1.0]], None, "integers -1, 0 or 1"),
         ([[True]], [[1]], None, "must be real numbers"),
-        ([[0.1]], [[1]], [1, 2], "one id a row"),
+        ([[0.1]], [[1]], [1, 2], "one entry per image"),
         ([[0.1], [0.2]], [[1], [1]], [1, "a"], "of one kind"),
         ([[0.1]], [[1]], [1.5], "must be an int, a str, or an"),
         ([[0.1]], [[1]], ["a"], "of one kind in all batches, got str after int"),
