@@ -77,7 +77,15 @@ def arrays(judge: COCOeval) -> dict[str, np.ndarray]:
 
 
 def judge_problem(protocol: DetectionProtocol, problem: Problem) -> dict[str, np.ndarray]:
-    """What pycocotools makes of the dicts of a problem whose boxes are ``xywh``."""
+    """The arrays of :func:`evaluate_problem`."""
+    return arrays(evaluate_problem(protocol, problem))
+
+
+def evaluate_problem(protocol: DetectionProtocol, problem: Problem) -> COCOeval:
+    """What pycocotools makes of the dicts of a problem whose boxes are ``xywh``.
+
+    Annotations are numbered from 1 in the order of the problem.
+    """
     assert problem.kwargs["box_format"] == "xywh"
     category_ids = list(problem.kwargs["label_ids"])
     assert category_ids == sorted(category_ids), "pycocotools sorts the categories"
@@ -106,4 +114,4 @@ def judge_problem(protocol: DetectionProtocol, problem: Problem) -> dict[str, np
         "areaRng": [[area.lower, area.upper] for area in protocol.area_ranges],
         "areaRngLbl": [area.name for area in protocol.area_ranges],
     }
-    return arrays(run_cocoeval(image_ids, category_ids, gt, dt, params))
+    return run_cocoeval(image_ids, category_ids, gt, dt, params)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
+from collections.abc import Callable
 
 import torch
 
 from fuzz.campaign import Campaign, Report, campaigns, run
+
+SECONDS_APART = 60
+"""Between two lines of progress."""
 
 SEEDS_APART = 10**9
 """``--seed`` times this is the seed of the first case, so that two runs share no case."""
@@ -31,16 +36,45 @@ def main() -> int:
     torch.set_num_threads(1)
     reports = []
     for name in names:
-        reports.append(run(known[name], first=first, cases=options.cases, seconds=seconds))
+        reports.append(
+            run(
+                known[name],
+                first=first,
+                cases=options.cases,
+                seconds=seconds,
+                after_case=progress(known[name]),
+            )
+        )
         show(known[name], reports[-1])
     return int(any(report.findings for report in reports))
 
 
+def progress(campaign: Campaign) -> Callable[[Report], None]:
+    """Print the counts so far on standard error, but not after every case."""
+    printed = time.monotonic()
+
+    def after_case(report: Report) -> None:
+        nonlocal printed
+        if time.monotonic() - printed >= SECONDS_APART:
+            printed = time.monotonic()
+            print(f"{campaign.name}: {summary(report)}", file=sys.stderr, flush=True)
+
+    return after_case
+
+
+def summary(report: Report) -> str:
+    """Cases, problems, findings and time in one line."""
+    cases, problems = report.cases + len(report.findings), sum(report.counts.values())
+    counted = (
+        f"{cases} cases" if problems == report.cases else f"{cases} cases, {problems} problems"
+    )
+    return f"{counted} in {report.seconds:.0f} s, {len(report.findings)} findings"
+
+
 def show(campaign: Campaign, report: Report) -> None:
     """Print the counts, and every finding with the command that repeats it."""
-    total = sum(report.counts.values()) + len(report.findings)
     print(f"{campaign.name}: {campaign.looks_for}")
-    print(f"  {total} cases in {report.seconds:.0f} s, {len(report.findings)} findings")
+    print(f"  {summary(report)}")
     for kind, count in sorted(report.counts.items()):
         print(f"  {count:9d}  {kind}")
     for seed, error in report.findings.items():

@@ -28,14 +28,15 @@ class Campaign:
     Attributes:
         name: the name of its module.
         looks_for: what a case checks, in one line.
-        case: runs the case of a seed and returns the kind under which it is counted. Whatever it
-            raises is a finding. Equal seeds give equal cases.
+        case: runs the case of a seed and returns the kind under which it is counted, or how many
+            problems of each kind it was. Whatever it raises is a finding. Equal seeds give equal
+            cases.
         quick: how many cases the test suite runs.
     """
 
     name: str
     looks_for: str
-    case: Callable[[int], str]
+    case: Callable[[int], str | Counter[str]]
     quick: int = 20
 
 
@@ -44,11 +45,13 @@ class Report:
     """What came of a campaign.
 
     Attributes:
-        counts: cases by kind, as ``Campaign.case`` named it.
+        cases: how many were run without a finding.
+        counts: problems by kind, as ``Campaign.case`` named it.
         findings: the traceback of each seed whose case raised.
         seconds: how long it took.
     """
 
+    cases: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     findings: dict[int, str] = field(default_factory=dict)
     seconds: float = 0.0
@@ -76,6 +79,7 @@ def run(
     cases: int | None = None,
     seconds: float | None = None,
     most_findings: int = 5,
+    after_case: Callable[[Report], None] = lambda report: None,
 ) -> Report:
     """Run the cases of the seeds from ``first`` on.
 
@@ -85,6 +89,7 @@ def run(
         cases: how many cases; None for as many as the time allows.
         seconds: no case begins after so many seconds; None for no limit.
         most_findings: the campaign ends after so many.
+        after_case: called after every case with what there is so far.
     """
     report, start = Report(), time.monotonic()
     for seed in itertools.count(first) if cases is None else range(first, first + cases):
@@ -93,12 +98,16 @@ def run(
         try:
             with _limited(CASE_SECONDS), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                report.counts[campaign.case(seed)] += 1
+                kind = campaign.case(seed)
+            report.counts.update([kind] if isinstance(kind, str) else kind)
+            report.cases += 1
         except (Exception, Overtime):
             report.findings[seed] = traceback.format_exc()
             if len(report.findings) >= most_findings:
                 break
-    report.seconds = time.monotonic() - start
+        finally:
+            report.seconds = time.monotonic() - start
+        after_case(report)
     return report
 
 

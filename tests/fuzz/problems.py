@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import oracle
@@ -20,10 +19,10 @@ from properties import test_segmentation_properties as segmentation
 from support import Problem, differences, evaluate_by_metric
 
 from torch_vocmetrics import ClassificationAP, DetectionAP, LayoutAP, MeanIoU, reference
-from torch_vocmetrics.matching import greedy, pairs
 from torch_vocmetrics.protocols import DetectionProtocol, load_protocol, protocol_names
 
 from .campaign import Campaign
+from .portions import random_portions
 
 
 def _choice(seed: int, names: list[str]) -> str:
@@ -130,12 +129,7 @@ def case(seed: int) -> str:
     """One problem; the kinds take turns. Pairs are made in portions of a random size."""
     kind = list(KINDS)[seed % len(KINDS)]
     rng = np.random.default_rng([seed, 32])
-    portion = int(rng.choice([1, 7, pairs.MOST_PAIRS]))
-    sequential = int(rng.choice([0, greedy.SEQUENTIAL_BELOW]))
-    with (
-        mock.patch.object(pairs, "MOST_PAIRS", portion),
-        mock.patch.object(greedy, "SEQUENTIAL_BELOW", sequential),
-    ):
+    with random_portions(rng):
         KINDS[kind](seed // len(KINDS))
     return kind
 

@@ -14,7 +14,8 @@ CAMPAIGNS = campaigns()
 def test_a_few_cases(name: str) -> None:
     report = run(CAMPAIGNS[name], cases=CAMPAIGNS[name].quick)
     assert not report.findings, "\n".join(report.findings.values())
-    assert sum(report.counts.values()) == CAMPAIGNS[name].quick
+    assert report.cases == CAMPAIGNS[name].quick
+    assert sum(report.counts.values()) >= report.cases
 
 
 def failing(seed: int) -> str:
