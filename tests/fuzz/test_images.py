@@ -140,3 +140,69 @@ def test_images_stand_on_the_edges() -> None:
     assert 1.0 in sizes
     assert tied > 100
     assert min(empty) > 100
+
+
+def compare_detection(seed: int) -> None:
+    images.compare_detection(COCO, seed, 20)
+
+
+def compare_pycocotools(seed: int) -> None:
+    images.compare_pycocotools(COCO, seed)
+
+
+def compare_miss_rate(seed: int) -> None:
+    protocol = load_protocol("miss_rate/crowdhuman2018", MissRateProtocol)
+    images.compare_miss_rate(dataclasses.replace(protocol, num_images=0), seed)
+
+
+@pytest.mark.parametrize(
+    ("compare", "column", "message"),
+    [
+        (compare_detection, "image", "^image of image"),
+        (compare_detection, "score", "^score of image"),
+        (compare_detection, "outcome", "^outcome of image"),
+        (compare_detection, "counted", "^objects that count of image"),
+        (compare_miss_rate, "score", "^image, score and outcome in .* of image"),
+        (compare_miss_rate, "counted", "^objects that count in .* of image"),
+        (compare_miss_rate, "image_counts", "^counts of the Jaccard index of image"),
+    ],
+)
+def test_a_single_wrong_entry_is_noticed(
+    compare: Callable[[int], None], column: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    correct = images.records_of
+
+    def with_a_wrong_entry(*args: Any) -> images.Records:
+        records = correct(*args)
+        if column == "image_counts":
+            assert records.table.image_counts is not None
+            records.table.image_counts[-1, -1, -1] += 1
+            return records
+        values = getattr(records, column).copy()
+        kept = np.flatnonzero((records.outcome != -1).any(axis=1))[-1]
+        if column == "counted":
+            values[-1] = ~values[-1]
+        else:
+            values[kept] += 1
+        return records._replace(**{column: values})
+
+    monkeypatch.setattr(images, "records_of", with_a_wrong_entry)
+    with pytest.raises(AssertionError, match=message):
+        compare(1)
+
+
+@pytest.mark.parametrize("column", ["outcome", "counted"])
+def test_pycocotools_notices_a_single_wrong_entry(
+    column: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    correct = images.compare_detection
+
+    def with_a_wrong_entry(*args: Any) -> images.Records:
+        records = correct(*args)
+        values = getattr(records, column).copy()
+        values[-1, -1] = 1 - values[-1, -1]
+        return records._replace(**{column: values})
+
+    monkeypatch.setattr(images, "compare_detection", with_a_wrong_entry)
+    with pytest.raises(AssertionError, match="by pycocotools of image"):
+        compare_pycocotools(1)
