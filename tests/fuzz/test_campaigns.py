@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from fuzz import campaign as frame
+from fuzz.__main__ import summary
 from fuzz.campaign import Campaign, campaigns, run
 
 CAMPAIGNS = campaigns()
@@ -28,6 +31,22 @@ def test_findings_are_kept_with_their_seed() -> None:
     assert report.counts == {"odd": 2}
     assert list(report.findings) == [10, 12, 14]
     assert "AssertionError: even" in report.findings[10]
+
+
+def test_problems_of_a_case_are_counted() -> None:
+    def several(seed: int) -> Counter[str]:
+        assert seed != 2
+        return Counter({"small": 10, "large": seed})
+
+    lines = []
+    campaign = Campaign("several", "nothing", several)
+    report = run(campaign, cases=4, after_case=lambda report: lines.append(summary(report)))
+    assert report.counts == {"small": 30, "large": 4}
+    assert [line.partition(" in ")[0] for line in lines] == [
+        "1 cases, 10 problems", "2 cases, 21 problems", "3 cases, 21 problems",
+        "4 cases, 34 problems",
+    ]  # fmt: skip
+    assert lines[-1].endswith(" s, 1 findings")
 
 
 def test_a_campaign_ends_in_time_and_after_some_findings() -> None:
