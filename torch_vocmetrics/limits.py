@@ -42,7 +42,11 @@ MAX_PIXELS = 2**26
 """The largest image that is decoded or painted: 8192 x 8192 pixels."""
 
 MAX_IMAGE_ID = 2**63 - 1
-"""The largest integer id of an image or a category: ids are kept as int64."""
+"""The largest integer id of an image or a category, in files and in ``update``: ids are kept as
+int64."""
+
+MAX_CLASSES = 2**20
+"""The most classes of a metric: each has a name and, in results, several rows of numbers."""
 
 MAX_COORDINATE = 2.0**31
 """Coordinates beyond this are no pixels but a fault of the file."""

@@ -93,3 +93,12 @@ def test_label_ids_are_never_replaced_by_those_of_the_data_set() -> None:
     for given in ({"label_ids": range(19)}, {"class_names": by_name}):
         with pytest.raises(InputError, match="none of the protocol's void labels"):
             MeanIoU("cityscapes", **given)  # type: ignore[arg-type]
+
+
+def test_the_number_of_classes_is_bounded() -> None:
+    with pytest.raises(InputError, match="num_classes: must be at most 1,048,576 classes"):
+        read_classes(2**40, None, None)
+    names = [str(number) for number in range(2**17)]  # in quadratic time this takes minutes
+    assert read_classes(None, names, None).names == tuple(names)
+    with pytest.raises(InputError, match="'7' twice"):
+        read_classes(None, [*names, "7"], None)

@@ -207,6 +207,34 @@ def test_convert_and_statistics(kit: Path, tmp_path: Path, capsys: Any) -> None:
     assert "must be a folder or a .json" in capsys.readouterr().err
 
 
+def test_every_command_has_a_limit_on_files(kit: Path, tmp_path: Path, capsys: Any) -> None:
+    annotation, found = kit / "Annotations" / "a.xml", kit / "results" / "comp3_det_test_cat.txt"
+    pattern, instances = kit / "results" / "comp3_det_test_{class}.txt", tmp_path / "a.json"
+    assert run("convert", kit, instances) == 0
+    lists = kit / "ImageSets" / "Segmentation"
+    lists.mkdir()
+    write_image_set(lists / "test.txt", ["a", "b"])
+    drawn = ("--detections", pattern, "--output")
+    commands: list[tuple[Path, tuple[object, ...]]] = [
+        (annotation, ("convert", kit, tmp_path / "b.json")),
+        (annotation, ("statistics", kit)),
+        (annotation, ("view", kit, "--output", tmp_path / "out")),
+        (found, ("view", kit, *drawn, tmp_path / "out")),
+        (instances, ("convert", instances, tmp_path / "voc")),
+        (found, ("paint", "--images", kit, *drawn, tmp_path / "out")),
+        (lists / "test.txt", ("paint", "--images", kit, *drawn, tmp_path / "out")),
+    ]
+    for path, command in commands:
+        text = path.read_text()
+        path.write_text(text + " " * 2**20)
+        assert run(*command, "--max-file-size", 1) == 2, command
+        error = capsys.readouterr().err
+        assert f"{path}: the file is larger than the limit of 1,048,576 bytes" in error
+        force = () if command[0] == "statistics" else ("--force",)
+        assert run(*command, "--max-file-size", 2, *force) == 0, command
+        path.write_text(text)
+
+
 def test_drawing_is_loaded_by_view_alone() -> None:
     code = "import sys, torch_vocmetrics.cli; print('torchvision' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

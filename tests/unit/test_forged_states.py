@@ -179,6 +179,8 @@ IDS: list[tuple[Any, str]] = [
     ([1.5, *range(7)], "1.5 is no image id"),
     ([float(n) for n in range(8)], "0.0 is no image id"),
     ([True, *range(7)], "True is no image id"),
+    ([2**63, *range(7)], f"{2**63} is no image id"),
+    ([(2**63, n) for n in range(8)], "no image id"),
     ([None] * 8, "None is no image id"),
     (["a", *range(7)], "different kinds"),
     (list(range(7)), "7 image ids for 8 images"),

@@ -34,6 +34,18 @@ def detection(label: int) -> tuple[Any, Any]:
     return [rows | {"scores": torch.tensor([0.9])}], [rows | {"image_id": label}]
 
 
+def test_a_state_error_of_a_column_keeps_its_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    metric = DetectionAP("voc2007", num_classes=2).update(*detection(1))
+    state = metric.state_dict()
+
+    def fail(*_: object) -> None:
+        raise StateError("the ids are of two kinds", remedy="use one")
+
+    monkeypatch.setattr(DetectionAP, "_read", fail)
+    with pytest.raises(StateError, match=r"^the ids are of two kinds; use one$"):
+        metric.load_state_dict(state)
+
+
 OTHER_LABELS: dict[str, tuple[Metric, Metric]] = {
     "detection": (
         DetectionAP("voc2007", num_classes=2).update(*detection(1)),

@@ -191,9 +191,10 @@ def test_flags_are_0_or_1(key: str, flag: Any) -> None:
         ({"visibility": [-0.1]}, "the visibility is outside 0 .. 1, got -0.1"),
         ({"visibility": [1.5]}, "the visibility is outside"),
         ({"visibility": [INF]}, "the visibility is outside 0 .. 1, got inf"),
-        ({"visible_boxes": [[10.0, 10, 5, 20]]}, "the visible box is inverted or not finite"),
+        ({"visible_boxes": [[10.0, 10, 5, 20]]}, "the visible box is inverted, not finite, or"),
+        ({"visible_boxes": [[0.0, 0, 1e200, 20]]}, r"beyond 3.4e\+38, got \[0.0, 0.0, 1e\+200, "),
         ({"visible_boxes": [[NAN, 1, 1, 1]]}, r"visible box is .* got \[nan, 1.0, 1.0, 1.0\]"),
-        ({"visible_boxes": [[0.0, 0, INF, 1]]}, "the visible box is inverted or not finite"),
+        ({"visible_boxes": [[0.0, 0, INF, 1]]}, "the visible box is inverted, not finite, or"),
     ],
 )
 def test_visible_parts_are_checked(changes: dict[str, Any], sentence: str) -> None:
@@ -312,6 +313,9 @@ BAD_IDS: list[Any] = [
     torch.tensor([1.2, 1.7]), np.array([1.2, 1.7]), torch.tensor([True, False]), [1.5, 2.5],
     [torch.tensor(1.2), torch.tensor(1.7)], [True, False], [b"a", b"b"], [None, None], "ab", 5,
     [1], [1, "a"], torch.tensor([[1], [2]]), torch.tensor(3), [1, 2, 3],
+    [1, 2**63], [-(2**63) - 1, 1], np.array([1, 2**63], np.uint64), [np.uint64(2**63), 1],
+    torch.tensor([1, 2**63], dtype=torch.uint64),
+    [torch.tensor(2**63, dtype=torch.uint64), torch.tensor(1)],
 ]  # fmt: skip
 
 
@@ -327,6 +331,32 @@ def test_wrong_ids_are_refused_by_every_metric(ids: Any) -> None:
         MeanIoU("voc2012", num_classes=2).update(maps, maps, ids)
     with pytest.raises(InputError, match=r"image_?id"):
         ClassificationAP("voc2007", num_classes=1).update([[0.5]] * 2, [[1], [-1]], ids)
+
+
+def test_pairs_of_ids_have_the_same_limit() -> None:
+    metric = ClassificationAP("action/voc2012", num_classes=1)
+    with pytest.raises(InputError, match=r"image_ids\[0\]"):
+        metric.update([[0.5]], [[1]], [(2**63, 1)])
+    assert metric.update([[0.5]], [[1]], [(2**63 - 1, -(2**63))]).num_images == 1
+
+
+def test_ids_beyond_int64_on_a_device_are_refused_when_they_are_read() -> None:
+    with pytest.raises(InputError, match="image id 1: must be an integer of 64 bits"):
+        per_image.ids_on_host(torch.tensor([0, 2**63], dtype=torch.uint64))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_faults_of_parts_name_their_own_keys(packed: bool) -> None:
+    layout = {"scores": [0.9], "object_index": [1], "part_counts": [1]}
+    parts = {"part_boxes": BOX, "part_labels": [0]}
+    person = {"object_index": [1], "part_counts": [1]} | parts
+    for key, value in (("part_labels", [0.5]), ("part_boxes", torch.ones(1, 4).to_sparse())):
+        wrong = layout | parts | {key: value}
+        sides = (
+            (wrong | {"counts": [1]}, person | {"counts": [1]}) if packed else ([wrong], [person])
+        )
+        with pytest.raises(InputError, match=f"layout.* key '{key}'"):
+            LayoutAP("voc2010").update(*sides)
 
 
 @pytest.mark.parametrize(

@@ -83,12 +83,19 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
     add("--device", default="cpu", help="where to evaluate: cpu or cuda [cpu]")
     add("--json", metavar="FILE", help="write all numbers there; - is stdout, without the table")
     add("--quiet", action="store_true", help="no table and no progress")
-    add("--max-file-size", type=_count, metavar="MIB", help="read files up to this size")
+    _max_file_size(parser)
     _max_pixels(parser)
     _on_fault(parser)
     _segmentation(parser)
     _miss_rate(parser)
     _save_state(parser)
+
+
+def _max_file_size(parser: argparse.ArgumentParser) -> None:
+    """``--max-file-size``, which ``options.size_limit`` reads."""
+    parser.add_argument(
+        "--max-file-size", type=_count, metavar="MIB", help="read files up to this size"
+    )
 
 
 def _max_pixels(parser: argparse.ArgumentParser) -> None:
@@ -193,6 +200,7 @@ def _statistics(parser: argparse.ArgumentParser) -> None:
         "--task", choices=SET_TASKS, default="Main", help="folder in ImageSets [Main]"
     )
     parser.add_argument("--json", action="store_true", help="JSON in place of a table")
+    _max_file_size(parser)
 
 
 def _view(parser: argparse.ArgumentParser) -> None:
@@ -208,6 +216,7 @@ def _view(parser: argparse.ArgumentParser) -> None:
     add("--force", action="store_true", help="overwrite what exists")
     add("--images", metavar="ID,ID", help="these images of the list only")
     add("--min-score", type=float, default=float("-inf"), help="leave out lower scores")
+    _max_file_size(parser)
     _max_pixels(parser)
 
 
@@ -222,6 +231,7 @@ def _convert(parser: argparse.ArgumentParser) -> None:
     add("--image-set", metavar="NAME", help="list in ImageSets/Main [test]")
     add("--classes", type=_names, metavar="A,B", help="these classes in this order [all, by name]")
     add("--force", action="store_true", help="overwrite what exists")
+    _max_file_size(parser)
     _on_fault(parser)
 
 
@@ -257,6 +267,7 @@ def _paint(parser: argparse.ArgumentParser) -> None:
     add("--force", action="store_true", help="overwrite what exists")
     add("--confidence", type=float, default=-math.inf, help="paint from this confidence on")
     add("--quiet", action="store_true", help="say nothing")
+    _max_file_size(parser)
     _max_pixels(parser)
 
 

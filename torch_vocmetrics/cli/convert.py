@@ -15,6 +15,7 @@ from .. import io
 from ..errors import InputError
 from ..io.class_names import near_names
 from ..io.names import check_row_name, path_inside
+from .options import reader_options, size_limit
 from .report import check_output_file, check_output_folder, refuse_to_overwrite, write_json
 from .streams import say
 
@@ -24,7 +25,7 @@ def run(args: argparse.Namespace) -> None:
     if args.source.is_dir():
         check_output_file(args.target, "target")
         refuse_to_overwrite([args.target], force=args.force)
-        count = voc_to_coco(args.source, args.image_set, args.target, args.classes, args.on_fault)
+        count = voc_to_coco(args)
     elif args.source.suffix.lower() == ".json":
         check_output_folder(args.target, "target")
         count = coco_to_voc(args)
@@ -33,24 +34,18 @@ def run(args: argparse.Namespace) -> None:
     say(f"{count} images written to {args.target}")
 
 
-def voc_to_coco(
-    folder: Path,
-    image_set: str | None,
-    target: Path,
-    class_names: Sequence[str] | None,
-    on_fault: str,
-) -> int:
+def voc_to_coco(args: argparse.Namespace) -> int:
     """Write the annotations of an image set as a COCO instances file; gives the images written.
 
     Raises:
         InputError: for a class that no object has.
     """
-    found = io.read_voc_set(folder, image_set)
+    found = io.read_voc_set(args.source, args.image_set, **size_limit(args))
     num_objects = found.num_objects
-    names = sorted(num_objects) if class_names is None else list(class_names)
+    names = sorted(num_objects) if args.classes is None else list(args.classes)
     _check_classes(names, num_objects)
-    annotations = found.annotations(names, on_fault=on_fault)
-    write_json(target, json.dumps(io.coco_from_voc(list(annotations.items()), names)))
+    annotations = found.annotations(names, on_fault=args.on_fault)
+    write_json(args.target, json.dumps(io.coco_from_voc(list(annotations.items()), names)))
     kept = [
         one for image in annotations.values() for one in image.objects if one.name in set(names)
     ]
@@ -72,7 +67,7 @@ def coco_to_voc(args: argparse.Namespace) -> int:
         InputError: for a class that no category has, or files that exist.
     """
     folder: Path = args.target
-    annotations, dropped = io.voc_from_coco(args.source, args.classes, on_fault=args.on_fault)
+    annotations, dropped = io.voc_from_coco(args.source, args.classes, **reader_options(args))
     # All names are checked before the first file is written.
     lists = folder / "ImageSets" / "Main"
     listed = path_inside(lists, f"{args.image_set or 'test'}.txt", to_write=True)

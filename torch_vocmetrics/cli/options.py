@@ -13,7 +13,7 @@ def reader_options(args: argparse.Namespace) -> dict[str, Any]:
     return {"on_fault": args.on_fault, **size_limit(args)}
 
 
-def size_limit(args: argparse.Namespace) -> dict[str, int]:
+def size_limit(args: argparse.Namespace) -> dict[str, Any]:
     """The argument ``max_bytes`` of a reader, if the command gives it."""
     return {} if args.max_file_size is None else {"max_bytes": args.max_file_size * 2**20}
 

@@ -24,6 +24,7 @@ from ..io.voc_folder import image_set_path
 from ..protocols import PAINTINGS, SegmentationProtocol, load_dataset, protocol_title
 from ..results import SegmentationResult
 from .merge import keep_state
+from .options import size_limit
 from .report import aligned, check_output_folder, defined, publish, refuse_to_overwrite, shown
 from .streams import show
 
@@ -129,11 +130,11 @@ def paint(args: argparse.Namespace) -> None:
     """Write the label images of a detector."""
     check_output_folder(args.output, "--output")
     names = args.classes or load_dataset("voc2007").class_names
-    sizes = _sizes(args.images, args.max_pixels)
+    sizes, limit = _sizes(args.images, args.max_pixels), size_limit(args)
     lists, image_ids = args.images / "ImageSets" / "Segmentation", None
     if lists.is_dir():
         listed = image_set_path(lists, args.image_set)
-        image_ids = io.read_image_set(listed, known=sizes.__contains__)
+        image_ids = io.read_image_set(listed, known=sizes.__contains__, **limit)
     if image_ids is not None and args.painting == PAINTINGS[1]:
         missing = next((name for name in image_ids if name not in sizes), None)
         if missing is not None:
@@ -154,6 +155,7 @@ def paint(args: argparse.Namespace) -> None:
         image_ids=image_ids,
         confidence=args.confidence,
         max_pixels=args.max_pixels,
+        **limit,
     ):
         for folder, labels in zip(folders, (one.classes, one.instances), strict=True):
             path = path_inside(folder, f"{one.image_id}.png", to_write=True)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import io
 from ..errors import InputError
 from ..io.files import read_text
+from .options import size_limit
 from .report import aligned
 from .streams import show
 
@@ -33,7 +34,8 @@ def run(args: argparse.Namespace) -> None:
     place = args.folder / "ImageSets" / args.task
     sets = args.image_set or _sets_of(place)
     read: dict[str, io.VocAnnotation] = {}
-    counts = {name or "all": count_set(args.folder, args.task, name, read) for name in sets}
+    limit = size_limit(args)
+    counts = {name or "all": count_set(args.folder, args.task, name, read, limit) for name in sets}
     if args.json:
         content = {
             name: {
@@ -57,17 +59,24 @@ def run(args: argparse.Namespace) -> None:
 
 
 def count_set(
-    folder: Path, task: str, name: str | None, read: dict[str, io.VocAnnotation]
+    folder: Path,
+    task: str,
+    name: str | None,
+    read: dict[str, io.VocAnnotation],
+    limit: Mapping[str, Any],
 ) -> SetCounts:
     """Count an image set; ``read`` keeps annotations for other sets of the same folder.
+
+    ``limit`` has the argument ``max_bytes`` of readers, or nothing.
 
     Raises:
         FileFormatError: naming file and element, for what cannot be understood.
     """
     listed = folder / "ImageSets" / task / f"{name}.txt"
-    pairs = io.read_object_set(listed) if task == "Layout" and _has_pairs(listed) else None
+    is_of_pairs = task == "Layout" and _has_pairs(listed, limit)
+    pairs = io.read_object_set(listed, **limit) if is_of_pairs else None
     if pairs is None:
-        images_of_set = io.find_voc_images(folder, name, task=task)
+        images_of_set = io.find_voc_images(folder, name, task=task, **limit)
     else:
         ids = tuple(dict.fromkeys(image_id for image_id, _ in pairs))
         images_of_set = io.VocImages(ids, folder / "Annotations")
@@ -76,7 +85,7 @@ def count_set(
     objects: Counter[str] = Counter()
     for image_id in images_of_set.ids:
         if image_id not in read:
-            read[image_id] = io.read_annotation(images_of_set.path(image_id))
+            read[image_id] = io.read_annotation(images_of_set.path(image_id), **limit)
         found = Counter(
             one.name
             for index, one in enumerate(read[image_id].objects, 1)
@@ -93,9 +102,9 @@ def _counts(one: io.VocObject, task: str, is_listed: bool) -> bool:
     return is_listed and one.name == "person" and bool(one.parts)
 
 
-def _has_pairs(path: Path) -> bool:
+def _has_pairs(path: Path, limit: Mapping[str, Any]) -> bool:
     """Whether a layout set lists images with object indices; 2007's list images alone."""
-    first = read_text(path).split("\n", maxsplit=1)[0].split()
+    first = read_text(path, **limit).split("\n", maxsplit=1)[0].split()
     return len(first) == 2 and first[1].isdecimal()
 
 

@@ -22,6 +22,7 @@ from ..limits import MAX_PIXELS
 from ..protocols import DetectionProtocol, load_dataset, load_protocol
 from ..results import VocDetectionResult
 from .classes import choose_classes, find_result_files, warn_of_other_classes
+from .options import size_limit
 from .report import check_output_folder, refuse_to_overwrite
 from .streams import say
 
@@ -35,13 +36,14 @@ def run(args: argparse.Namespace) -> None:
     check_output_folder(args.output, "--output")
     if args.true_positives and not args.detections:
         raise InputError("needs --detections", where="--true-positives")
-    read = io.read_voc_set(args.folder, args.image_set)
+    limit = size_limit(args)
+    read = io.read_voc_set(args.folder, args.image_set, **limit)
     counts, usual = read.num_objects, load_dataset("voc2007").class_names
     names = choose_classes(args.classes, counts, usual)
     warn_of_other_classes(names, counts)
     files = find_result_files(args.detections, names, counts, usual) if args.detections else {}
     truth = read.ground_truths(names)
-    found = io.read_voc_detections(files, truth).predictions if files else None
+    found = io.read_voc_detections(files, truth, **limit).predictions if files else None
     known = {str(image_id) for image_id in truth.image_ids}
     chosen = set(args.images.split(",")) if args.images else known
     unknown = chosen - known

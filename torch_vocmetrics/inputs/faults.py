@@ -54,7 +54,9 @@ BAD_LABEL = Check("the label is unknown", "", "label")
 BAD_AREA = Check("the area is negative or infinite", "give square pixels", "number")
 BAD_FLAG = Check("the flag is neither 0 nor 1", "convert with .bool()", "flag")
 BAD_VISIBLE_BOX = Check(
-    "the visible box is inverted or not finite", "leave it out or make it all NaN", "visible box"
+    f"the visible box is inverted, not finite, or beyond {MAX_BOX_COORDINATE:.1e}",
+    "leave it out or make it all NaN",
+    "visible box",
 )
 BAD_VISIBILITY = Check(
     "the visibility is outside 0 .. 1", "give a fraction, or NaN for unknown", "visibility"
@@ -276,7 +278,8 @@ def _extent(boxes: Tensor, box_format: str) -> Tensor:
 
 def _bad_visible_boxes(boxes: Tensor, box_format: str) -> Tensor:
     """[N] bool; a box that is all NaN is not given."""
-    sound = torch.isfinite(boxes).all(dim=1) & (_extent(boxes, box_format) >= 0).all(dim=1)
+    sound = (boxes.abs() <= MAX_BOX_COORDINATE).all(dim=1)
+    sound &= (_extent(boxes, box_format) >= 0).all(dim=1)
     return ~(sound | boxes.isnan().all(dim=1))
 
 

@@ -154,12 +154,12 @@ def _read(
         whole = {"boxes": images["part_boxes"], "labels": images["part_labels"]}
         whole["counts"] = [len(whole["labels"])]
         rows = PackedRows(_with_boxes(images), name, "xyxy")
-        return (rows, PackedRows(whole, f"part of {name}", "xyxy")), unread
+        return (rows, PackedRows(whole, name, "xyxy", "part_")), unread
     unread = check_images(images, keys, name)
     parts = [{"boxes": one["part_boxes"], "labels": one["part_labels"]} for one in images]
     sides = (
         ImageList([_with_boxes(one) for one in images], name, "xyxy"),
-        ImageList(parts, f"parts of {name}", "xyxy"),
+        ImageList(parts, name, "xyxy", "part_"),
     )
     return sides, unread
 

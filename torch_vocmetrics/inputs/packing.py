@@ -61,10 +61,16 @@ class Side(Protocol):
 
 
 class ImageList(Side):
-    """A :class:`Side` out of a list with one dict per image."""
+    """A :class:`Side` out of a list with one dict per image.
 
-    def __init__(self, images: Sequence[Rows], name: str, box_format: str) -> None:
+    ``prefix`` comes before the keys in sentences, such as ``part_``.
+    """
+
+    def __init__(
+        self, images: Sequence[Rows], name: str, box_format: str, prefix: str = ""
+    ) -> None:
         self._images, self._name, self.box_format = images, name, box_format
+        self._prefix = prefix
         self._columns = _columns_of(images)
         parts: Sequence[Any] = self._columns.get("boxes", ())
         boxes = _joined(parts, (4,)) if _plain(parts) else None
@@ -148,10 +154,10 @@ class ImageList(Side):
         return torch.cat(on_one_device(filled))
 
     def _whole(self, key: str) -> str:
-        return f"{self._name}s, key {key!r}"
+        return f"{self._name}s, key {self._prefix + key!r}"
 
     def _where(self, image: int, key: str) -> str:
-        return f"{self._name} {image}, key {key!r}"
+        return f"{self._name} {image}, key {self._prefix + key!r}"
 
 
 class PackedRows(Side):
@@ -160,10 +166,11 @@ class PackedRows(Side):
     ``boxes`` are [N, 4] beside ``counts`` [B] on the host, or dense [B, Q, 4]; other columns are
     [N] or [B, Q], ``image_id`` and ``image_size`` hold B entries. With dense boxes ``counts`` says
     how many rows of each image are valid; the rows behind them are padding, which is never read.
+    ``prefix`` is as for :class:`ImageList`.
     """
 
-    def __init__(self, rows: Rows, name: str, box_format: str) -> None:
-        self._rows, self._name = rows, name
+    def __init__(self, rows: Rows, name: str, box_format: str, prefix: str = "") -> None:
+        self._rows, self._name, self._prefix = rows, name, prefix
         boxes = tensor_of(rows["boxes"], lambda: self._where("boxes"))
         self.box_format = _common_format([boxes], box_format, name)
         boxes = as_plain(boxes)
@@ -250,7 +257,7 @@ class PackedRows(Side):
         return sizes
 
     def _where(self, key: str) -> str:
-        return f"{self._name}s, key {key!r}"
+        return f"{self._name}s, key {self._prefix + key!r}"
 
 
 def _counts_on_host(counts: Any, where: str) -> tuple[int, ...]:

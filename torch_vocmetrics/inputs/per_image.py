@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..limits import MAX_IMAGE_SIDE
+from ..limits import MAX_IMAGE_ID, MAX_IMAGE_SIDE
 from ..transfer import from_host, on_one_device
 from .numbers import INTEGER_TYPES, with_values
 
@@ -68,10 +68,14 @@ def read_ids(entries: Sequence[Any] | Tensor, where: str) -> ImageIds:
         if entries.dtype not in INTEGER_TYPES or entries.dim() != 1:
             got = f"{entries.dtype} of shape {tuple(entries.shape)}"
             raise InputError("must be an int or a str", where=where.format(0), got=got)
-        return entries.tolist() if entries.is_cpu else entries.detach().clone()
+        if not entries.is_cpu:
+            return entries.detach().clone()
+        return list(_in_range(entries.tolist(), where))
     kinds = set(map(type, entries))
-    if kinds in ({int}, {str}):
+    if kinds == {str}:
         return list(entries)
+    if kinds == {int}:
+        return list(_in_range(entries, where))
     ids = [_id(value, where, image) for image, value in enumerate(entries)]
     if len({isinstance(value, str) for value in ids}) > 1:
         raise InputError("image ids must be all int or all str", where=where.format(0))
@@ -101,12 +105,31 @@ def _id(value: object, where: str, image: int) -> Any:
             value = torch.tensor(value, device="cpu") if value.dtype.kind in "iu" else None
         if isinstance(value, Tensor) and value.numel() == 1 and value.dtype in INTEGER_TYPES:
             with_values(value, lambda: where.format(image))
-            return int(value.item()) if value.is_cpu else value.detach().reshape(1)
-    elif isinstance(value, str):
+            if not value.is_cpu:
+                return value.detach().reshape(1)
+            value = int(value.item())
+    if isinstance(value, str):
         return str(value)
-    elif hasattr(value, "__index__") and not isinstance(value, bool):
-        return int(value)
+    if hasattr(value, "__index__") and not isinstance(value, bool | Tensor | np.ndarray):
+        return _in_range([int(value)], where, image)[0]
     raise InputError("must be an int or a str", where=where.format(image), got=reprlib.repr(value))
+
+
+def _in_range(ids: Sequence[int], where: str, first: int = 0) -> Sequence[int]:
+    """The ids, all of which int64 can hold.
+
+    Raises:
+        InputError: naming the first that is too large; ``first`` is the image of ``ids[0]``.
+    """
+    if ids and not (min(ids) >= -MAX_IMAGE_ID - 1 and max(ids) <= MAX_IMAGE_ID):
+        image = next(i for i, one in enumerate(ids) if not -MAX_IMAGE_ID - 1 <= one <= MAX_IMAGE_ID)
+        raise InputError(
+            "must be an integer of 64 bits or a str",
+            where=where.format(first + image),
+            got=reprlib.repr(ids[image]),
+            remedy="give larger ids as str",
+        )
+    return ids
 
 
 def kind_of_ids(ids: Sequence[object] | Tensor | None) -> str:
@@ -118,7 +141,7 @@ def kind_of_ids(ids: Sequence[object] | Tensor | None) -> str:
 
 def ids_on_host(ids: ImageIds) -> list[int | str]:
     """The ids themselves; those on a device are read now."""
-    return ids.tolist() if isinstance(ids, Tensor) else ids
+    return list(_in_range(ids.tolist(), "image id {}")) if isinstance(ids, Tensor) else ids
 
 
 def compare_ids(own: ImageIds | None, ids: ImageIds | None) -> Tensor | None:

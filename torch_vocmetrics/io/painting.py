@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..limits import MAX_PIXELS
+from ..limits import MAX_PIXELS, MAX_TEXT_BYTES
 from ..protocols import PAINTINGS
 from .image_names import ImageIndex
 from .tables import Floats
@@ -40,6 +40,7 @@ def create_segmentations_from_detections(
     painting: str = "increasing_confidence",
     image_ids: Sequence[str] | None = None,
     confidence: float = -math.inf,
+    max_bytes: int = MAX_TEXT_BYTES,
     max_pixels: int = MAX_PIXELS,
 ) -> Iterator[PaintedImage]:
     """Paint the boxes of every image; later ones cover earlier ones.
@@ -56,6 +57,7 @@ def create_segmentations_from_detections(
             ``"class_order"`` (2007): by class and line whatever the confidence, only for images
             with detections, whether in ``image_ids`` or not.
         image_ids: the segmentation set; None for all images with a size.
+        max_bytes: the largest results file that is read.
         max_pixels: the largest image that is painted.
         confidence: detections below it are not painted, but keep their number.
 
@@ -76,7 +78,7 @@ def create_segmentations_from_detections(
                 got=f"{height} x {width}",
             )
     places = {name: place for place, name in enumerate(names)}
-    rows = _rows(files, class_names, ImageIndex(names))
+    rows = _rows(files, class_names, ImageIndex(names), max_bytes)
     if painting == "class_order":
         chosen = np.unique(rows[0].astype(np.int64)).tolist()
     else:
@@ -95,13 +97,16 @@ def create_segmentations_from_detections(
 
 
 def _rows(
-    files: Mapping[str, str | Path], class_names: Sequence[str], images: ImageIndex
+    files: Mapping[str, str | Path],
+    class_names: Sequence[str],
+    images: ImageIndex,
+    max_bytes: int,
 ) -> Floats:
     """[7, N]: image, class number, confidence and box, by class, then line."""
     parts = [np.zeros((7, 0))]
     for number, name in enumerate(class_names, 1):
         if name in files:
-            table = read_results(files[name], images)
+            table = read_results(files[name], images, max_bytes=max_bytes)
             head = [table.image_index, np.full(table.scores.size, number), table.scores]
             parts.append(np.vstack([*head, table.boxes.T]))
     return np.concatenate(parts, axis=1)

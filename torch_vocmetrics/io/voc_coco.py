@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FileFormatError
+from ..limits import MAX_JSON_BYTES
 from .coco import choose_categories, file_name_of, read_instances
 from .entry_log import EntryLog
 from .image_names import ImageIndex
@@ -68,7 +69,11 @@ def coco_from_voc(
 
 
 def voc_from_coco(
-    path: str | Path, class_names: Sequence[str] | None = None, *, on_fault: str = "error"
+    path: str | Path,
+    class_names: Sequence[str] | None = None,
+    *,
+    on_fault: str = "error",
+    max_bytes: int = MAX_JSON_BYTES,
 ) -> tuple[list[tuple[str, VocAnnotation]], dict[str, int]]:
     """Id and annotation of each image of a COCO instances file, and what is not carried over.
 
@@ -80,6 +85,7 @@ def voc_from_coco(
         path: the file.
         class_names: the categories to keep; None keeps all.
         on_fault: ``"error"``, or ``"skip"`` to leave annotations at fault out with a warning.
+        max_bytes: the largest file that is read.
 
     Returns:
         Pairs of id and annotation; and counts of what VOC has no place for, by what it is.
@@ -93,7 +99,7 @@ def voc_from_coco(
         VocMetricsWarning: of annotations that are left out.
     """
     path, log = Path(path), EntryLog(path, on_fault)
-    images, annotations, categories, info = read_instances(path)
+    images, annotations, categories, info = read_instances(path, max_bytes=max_bytes)
     ids = images.ids("id", IDENTIFIER)
     files = [file_name_of(row) or str(row["id"]) for row in images.rows]
     image_ids = _image_ids(files, path)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from ..errors import InputError, warn
+from ..limits import MAX_CLASSES
 
 ClassNames = Sequence[str] | Mapping[int, str]
 """Names in class order, or {id: name}, which are sorted by id."""
@@ -78,8 +80,9 @@ def _common_size(sizes: Mapping[str, int | None]) -> int:
             got=", ".join(map(str, given.values())),
         )
     name, K = next(iter(given.items()))
-    if K < 1:
-        raise InputError("must be at least one class", where=name, got=K)
+    if not 1 <= K <= MAX_CLASSES:
+        what = "at least one class" if K < 1 else f"at most {MAX_CLASSES:,} classes"
+        raise InputError(f"must be {what}", where=name, got=K)
     return K
 
 
@@ -115,7 +118,7 @@ def _names_and_ids(
     wrong = [name for name in names if not isinstance(name, str)]
     if wrong:
         raise InputError("names must be strings", where="class_names", got=repr(wrong[0]))
-    twice = [name for name in names if names.count(name) > 1]
+    twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise InputError("names must be distinct", where="class_names", got=f"{twice[0]!r} twice")
     return names, ids

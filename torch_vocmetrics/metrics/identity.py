@@ -52,6 +52,8 @@ def tables_of(state: Mapping[str, Any], read: Callable[[Any, Any], Sequence[Any]
             raise ValueError("image_ids must be a list or None")
         tables = read(ids or None, state)
         _check_counts(state, tables[0].num_images)
+    except StateError:
+        raise
     except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
         reason = error if isinstance(error, ValueError) else repr(error)
         raise StateError(f"the state is damaged: {reason}", where="load_state_dict") from None

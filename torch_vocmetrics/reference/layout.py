@@ -18,7 +18,7 @@ from ..results import LayoutResult, PrecisionRecallCurve, as_tensor
 from .arithmetic import float64, quotient
 from .detection import all_points_ap, eleven_point_ap, voc_curve
 from .matching import FALSE_POSITIVE, IGNORED, TRUE_POSITIVE
-from .reading import Box, column, positions, read_boxes, same_length
+from .reading import Box, column, positions, read_boxes, read_flags, same_length
 
 Part = tuple[int, Box]
 """Type (place in the protocol's ``parts``) and box."""
@@ -109,12 +109,12 @@ def read_persons(one: Mapping[str, Any], rules: LayoutProtocol, where: str) -> l
     """Persons of one image in the order given."""
     parts = read_parts(one, rules, where)
     boxes, index = read_places(one, rules, where, len(parts))
-    difficult = column(one, "difficult") if "difficult" in one else [0] * len(parts)
+    difficult = read_flags(one, "difficult", len(parts), where)
     same_length(where, part_counts=parts, boxes=boxes, object_index=index, difficult=difficult)
     known = [entry for entry in index if entry is not None]
     if len(set(known)) != len(known):
         raise InputError("a person comes twice", where=where, got=known)
-    return [Person(*row) for row in zip(boxes, index, map(bool, difficult), parts, strict=True)]
+    return [Person(*row) for row in zip(boxes, index, difficult, parts, strict=True)]
 
 
 def read_layouts(

@@ -6,12 +6,19 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..errors import InputError
 from ..protocols import MissRateProtocol
 from .arithmetic import quotient
-from .reading import check_images, column, plain, positions, read_labels, same_length
+from .reading import (
+    check_images,
+    column,
+    corners,
+    plain,
+    positions,
+    read_flags,
+    read_labels,
+    same_length,
+)
 
 
 class Rect(NamedTuple):
@@ -115,7 +122,7 @@ def read_objects(
     boxes = read_rects(true["boxes"], rules, box_format, size, where)
     read_labels(true, classes, where)
     none = [0] * len(boxes)
-    ignore = column(true, "ignore") if "ignore" in true else none
+    ignore = read_flags(true, "ignore", len(boxes), where)
     occlusion = column(true, "occlusion") if "occlusion" in true else none
     visibility = [math.nan] * len(boxes)
     if "visible_boxes" in true:
@@ -135,7 +142,7 @@ def read_objects(
             box,
             standardise(box, rules, "objects"),
             standardise(box, rules, "ignored_objects"),
-            bool(ignore[i]),
+            ignore[i],
             visibility[i],
             int(occlusion[i]),
         )
@@ -162,16 +169,11 @@ def read_rects(
     where: str,
 ) -> list[Rect]:
     """Boxes of one image, clipped to ``size`` (height, width) where that is given."""
-    rows = np.asarray(plain(values), dtype=np.float64)
-    rows = rows.reshape(0, 4) if rows.size == 0 else rows
-    if rows.ndim != 2 or rows.shape[1] != 4:
-        raise InputError("boxes must be [N, 4]", where=where, got=rows.shape)
-    if not np.isfinite(rows).all():
-        raise InputError("boxes must be finite", where=where, got=rows.tolist())
-    rects = [read_rect(row, box_format) for row in rows.tolist()]
+    rows = corners(values, where)
+    rects = [read_rect(row, box_format) for row in rows]
     inverted = any(rect.width < 0 or rect.height < 0 for rect in rects)
     if rules.inverted_boxes == "error" and inverted:
-        raise InputError("a box must not end before it begins", where=where, got=rows.tolist())
+        raise InputError("a box must not end before it begins", where=where, got=rows)
     return rects if size is None else [clip(rect, *size) for rect in rects]
 
 

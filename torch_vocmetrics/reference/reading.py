@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError
+from ..limits import MAX_BOX_COORDINATE, MAX_CLASSES, MAX_IMAGE_ID
 from ..protocols import FLAGS, DetectionProtocol, LayoutProtocol
 from .masks import Mask, read_masks
 
@@ -69,26 +70,31 @@ def read_classes(
         InputError: if nothing says how many classes there are, or two arguments disagree.
     """
     counts = [len(given) for given in (class_names, label_ids) if given is not None]
-    counts += [] if num_classes is None else [num_classes]
-    if not counts or min(counts) != max(counts):
+    counts += [] if num_classes is None else [whole(num_classes, "num_classes")]
+    if not counts or min(counts) != max(counts) or not 1 <= counts[0] <= MAX_CLASSES:
         raise InputError(
-            "num_classes, class_names and label_ids must agree on the number of classes",
+            "num_classes, class_names and label_ids must agree on the number of classes, which is "
+            f"from 1 to {MAX_CLASSES:,}",
             where="evaluate",
             got=counts or "none of them",
         )
-    ids = range(counts[0]) if label_ids is None else [whole_label(value) for value in label_ids]
+    ids = (
+        range(counts[0])
+        if label_ids is None
+        else [whole(value, "label_ids") for value in label_ids]
+    )
     if len(set(ids)) != len(ids):
         raise InputError("two classes have the same label", where="label_ids", got=list(ids))
     names = map(str, range(counts[0])) if class_names is None else class_names
     return tuple(names), {label: k for k, label in enumerate(ids)}
 
 
-def whole_label(label: object) -> int:
-    """A label as an int; 1.2 is none."""
+def whole(value: object, where: str) -> int:
+    """A value as an int; 1.2 is none."""
     try:
-        return index(label)  # type: ignore[arg-type]
+        return index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise InputError("must be integers", where="label_ids", got=repr(label)) from None
+        raise InputError("must be integers", where=where, got=repr(value)) from None
 
 
 def check_images(
@@ -148,8 +154,11 @@ def positions(ground_truths: Sequence[Mapping[str, Any]]) -> list[int]:
         return list(range(len(ground_truths)))
     ids = [plain(one["image_id"]) for one in ground_truths]
     ids = [one[0] if isinstance(one, list) and len(one) == 1 else one for one in ids]
-    if len({type(one) for one in ids}) > 1 or not all(isinstance(one, int | str) for one in ids):
+    kinds = {type(one) for one in ids}
+    if len(kinds) > 1 or not kinds <= {int, str}:
         raise InputError("must be all int or all str", where="image_id", got=ids)
+    if kinds == {int} and not all(-MAX_IMAGE_ID - 1 <= one <= MAX_IMAGE_ID for one in ids):
+        raise InputError("must be integers of 64 bits or str", where="image_id", got=ids)
     if len(set(ids)) != len(ids):
         raise InputError(
             "an image comes twice",
@@ -198,7 +207,7 @@ def read_ground_truths(
     boxes = read_boxes(with_boxes(one, rules), rules, box_format, where)
     areas = [float(value) for value in column(one, "area")] if "area" in one else None
     areas = [math.nan] * len(boxes) if areas is None else areas
-    flags = {flag: column(one, flag) if flag in one else [0] * len(boxes) for flag in FLAGS}
+    flags = {flag: read_flags(one, flag, len(boxes), where) for flag in FLAGS}
     same_length(where, boxes=boxes, labels=labels, area=areas, **flags)
     by_class: list[list[GroundTruth]] = [[] for _ in classes]
     for i, (box, label, area, mask) in enumerate(zip(boxes, labels, areas, masks, strict=True)):
@@ -217,6 +226,14 @@ def read_ground_truths(
     return by_class
 
 
+def read_flags(one: Mapping[str, Any], key: str, count: int, where: str) -> list[bool]:
+    """Flags of one image; all are off where the key is missing."""
+    flags = column(one, key) if key in one else [0] * count
+    if not all(flag in (0, 1) for flag in flags):
+        raise InputError("flags must be 0 or 1", where=f"{where}, key {key!r}", got=flags)
+    return [bool(flag) for flag in flags]
+
+
 def read_rows_masks(
     one: Mapping[str, Any], rules: DetectionProtocol, count: int, where: str
 ) -> Sequence[Mask | None]:
@@ -233,13 +250,23 @@ def with_boxes(one: Mapping[str, Any], rules: DetectionProtocol) -> Mapping[str,
 
 def read_boxes(one: Mapping[str, Any], rules: BoxRules, box_format: str, where: str) -> list[Box]:
     """Boxes of one image, without a conversion there and back."""
-    rows = np.asarray(plain(one["boxes"]), dtype=np.float64)
+    return [read_box(row, rules, box_format, where) for row in corners(one["boxes"], where)]
+
+
+def corners(values: Any, where: str) -> list[list[float]]:
+    """Four numbers for each box, in whichever format."""
+    rows = np.asarray(plain(values), dtype=np.float64)
     rows = rows.reshape(0, 4) if rows.size == 0 else rows
     if rows.ndim != 2 or rows.shape[1] != 4:
         raise InputError("boxes must be [N, 4]", where=where, got=rows.shape)
-    if not np.isfinite(rows).all():
-        raise InputError("boxes must be finite", where=where, got=rows.tolist())
-    return [read_box(row, rules, box_format, where) for row in rows.tolist()]
+    if not (np.abs(rows) <= MAX_BOX_COORDINATE).all():
+        raise InputError(
+            f"boxes must be finite and within {MAX_BOX_COORDINATE:.1e}",
+            where=where,
+            got=rows.tolist(),
+        )
+    found: list[list[float]] = rows.tolist()
+    return found
 
 
 def read_box(row: list[float], rules: BoxRules, box_format: str, where: str) -> Box:

@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..protocols import SegmentationProtocol, load_dataset, load_protocol
 from ..results import SegmentationResult, as_tensor
 from .arithmetic import float64, mean_in_sequence, quotient
-from .reading import whole_label
+from .reading import whole
 
 VOID = "void"
 
@@ -77,18 +77,17 @@ def classes_of(
     """Names, labels and categories of the classes."""
     dataset = load_dataset(protocol.dataset)
     counts = {len(given) for given in (class_names, label_ids) if given is not None}
-    counts |= set() if num_classes is None else {num_classes}
+    counts |= set() if num_classes is None else {whole(num_classes, "num_classes")}
     if len(counts) > 1:
         raise InputError("num_classes, class_names and label_ids must agree", got=sorted(counts))
     K = counts.pop() if counts else len(dataset.class_names)
+    given = None if label_ids is None else tuple(whole(one, "label_ids") for one in label_ids)
     if class_names is None and len(dataset.class_names) == K:
-        labels = dataset.label_ids if label_ids is None else tuple(map(whole_label, label_ids))
-        return dataset.class_names, labels, dataset.category_names
+        return dataset.class_names, given or dataset.label_ids, dataset.category_names
     names = tuple(str(k) for k in range(K)) if class_names is None else tuple(class_names)
     known = names == dataset.class_names
     default = dataset.label_ids if known else tuple(range(K))
-    labels = default if label_ids is None else tuple(map(whole_label, label_ids))
-    return names, labels, dataset.category_names if known else ()
+    return names, given or default, dataset.category_names if known else ()
 
 
 def count_image(

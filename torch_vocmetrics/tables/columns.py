@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..limits import MAX_IMAGE_ID
+
 FLOATS = (torch.float32, torch.float64)
 
 
@@ -79,10 +81,14 @@ def check_image_ids(ids: object, num_images: int, *, pairs: bool = False) -> Non
 
 
 def _kind_of_id(image_id: object, *, pairs: bool) -> str:
-    if type(image_id) in (int, str):
+    if type(image_id) is str or _is_int64(image_id):
         return type(image_id).__name__
     if pairs and isinstance(image_id, list | tuple) and len(image_id) == 2:
         image, index = image_id
-        if type(image) in (int, str) and type(index) is int:
+        if (type(image) is str or _is_int64(image)) and _is_int64(index):
             return f"pairs of {type(image).__name__}"
     raise ValueError(f"{image_id!r} is no image id")
+
+
+def _is_int64(value: object) -> bool:
+    return type(value) is int and -MAX_IMAGE_ID - 1 <= value <= MAX_IMAGE_ID
