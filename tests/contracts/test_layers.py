@@ -32,7 +32,7 @@ LAYERS = (
     {"metrics"},
 )
 EDGE = {"io", "cli", "testing", "integrations", "examples", "__main__"}
-REFERENCE = {"errors", "protocols", "results"}
+REFERENCE = {"errors", "limits", "protocols", "results"}
 FORBIDDEN_AT_IMPORT = ("torchvision", "PIL", "pycocotools", "matplotlib", "scipy")
 
 

@@ -57,8 +57,7 @@ def create_segmentations_from_detections(
             ``"class_order"`` (2007): by class and line whatever the confidence, only for images
             with detections, whether in ``image_ids`` or not.
         image_ids: the segmentation set; None for all images with a size.
-        max_bytes: the largest results file that is read.
-        max_pixels: the largest image that is painted.
+        max_bytes, max_pixels: the largest results file that is read, and image that is painted.
         confidence: detections below it are not painted, but keep their number.
 
     Raises:
@@ -72,11 +71,9 @@ def create_segmentations_from_detections(
     names = list(image_sizes)
     for name, (height, width) in image_sizes.items():
         if not (height > 0 and width > 0 and height * width <= max_pixels):
-            raise InputError(
-                f"sizes must be above 0 and of at most {max_pixels:,} pixels",
-                where=f"image_sizes, image {name}",
-                got=f"{height} x {width}",
-            )
+            what = f"sizes must be above 0 and of at most {max_pixels:,} pixels"
+            where = f"image_sizes, image {name}"
+            raise InputError(what, where=where, got=f"{height} x {width}")
     places = {name: place for place, name in enumerate(names)}
     rows = _rows(files, class_names, ImageIndex(names), max_bytes)
     if painting == "class_order":
