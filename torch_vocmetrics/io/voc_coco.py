@@ -115,23 +115,30 @@ def voc_from_coco(
     for row in np.flatnonzero(keep).tolist():
         found[owners[row]].append(objects[row])
     annotated = [
-        (
-            image_id,
-            VocAnnotation(
-                image_size=known_size(row.get("height"), row.get("width")),
-                objects=tuple(own),
-                filename=name,
-            ),
-        )
+        (image_id, _annotation(row, name, own))
         for image_id, name, row, own in zip(image_ids, files, images.rows, found, strict=True)
     ]
-    rows = [annotations.rows[row] for row in np.flatnonzero(keep).tolist()]
-    used = {label for label, is_kept in zip(labels.tolist(), keep.tolist(), strict=True) if is_kept}
     return annotated, {
         "objects of other classes": int((~selected).sum()),
+        **_without_equal(annotations, np.flatnonzero(keep).tolist()),
+        "categories without objects": len(kept.keys() - set(labels[keep].tolist())),
+    }
+
+
+def _annotation(
+    image: Mapping[str, Any], filename: str, objects: Sequence[VocObject]
+) -> VocAnnotation:
+    """The annotation of an image, of which the row of the images is given."""
+    size = known_size(image.get("height"), image.get("width"))
+    return VocAnnotation(image_size=size, objects=tuple(objects), filename=filename)
+
+
+def _without_equal(annotations: Rows, kept: Sequence[int]) -> dict[str, int]:
+    """Counts of what the kept annotations say and VOC has no words for, by what it is."""
+    rows = [annotations.rows[row] for row in kept]
+    return {
         "segmentations": sum(bool(row.get("segmentation")) for row in rows),
         "lists of keypoints": sum(bool(row.get("keypoints")) for row in rows),
-        "categories without objects": len(kept.keys() - used),
     }
 
 
