@@ -68,7 +68,7 @@ def _read(args: argparse.Namespace) -> tuple[io.GroundTruthFile, io.DetectionFil
     path, found = args.ground_truth, Path(args.detections)
     kind = "folder" if path.is_dir() else path.suffix.lower()
     if kind not in (".odgt", ".json") or (kind == ".json" and found.suffix.lower() != ".json"):
-        refuse_option(args, "on_fault", "files of this form")
+        refuse_option(args, "on_fault", "this form of files, whose rows are read all or not at all")
     if kind == "folder" and any(path.glob("set*/*.vbb")):
         chosen = {"sets": _sets(args.sets), "step": args.frame_step, **limit}
         truth = io.read_caltech_ground_truths(path, **chosen)

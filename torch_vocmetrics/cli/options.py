@@ -22,7 +22,6 @@ TASKS_OF_OPTIONS = {
     "classes": ("detection", "segmentation", "classification", "action"),
     "iou_thresholds": ("detection", "miss_rate"),
     "max_detections": ("detection", "miss_rate"),
-    "on_fault": ("detection", "miss_rate", "segmentation"),
     "label_colors": ("segmentation",),
     "label_ids": ("segmentation",),
     "void": ("segmentation",),

@@ -19,7 +19,7 @@ from .classes import find_listed_results, usual_classes
 from .detection import evaluate_detection
 from .merge import keep_state
 from .miss_rate import evaluate_miss_rate
-from .options import size_limit
+from .options import reader_options
 from .report import aligned, defined, publish, shown, shown_if
 from .segmentation import evaluate_segmentation
 
@@ -34,7 +34,7 @@ def evaluate_classification(
     lists = _folder(args) / "ImageSets" / ("Action" if actions else "Main")
     results = find_listed_results(args.detections, names, lists, args.image_set or "test", usual)
     file = io.read_voc_classification(
-        _folder(args), args.image_set or "test", results, actions=actions, **size_limit(args)
+        _folder(args), args.image_set or "test", results, actions=actions, **reader_options(args)
     )
     metric = ClassificationAP(protocol, class_names=file.class_names, target_format="signed")
     # Shards go by ids; a set as a whole by its own order, as the kit does.
@@ -50,7 +50,7 @@ def evaluate_layout(
 ) -> None:
     """Evaluate the results XML of person layout."""
     file = io.read_voc_layouts(
-        _folder(args), args.image_set or "test", args.detections, protocol, **size_limit(args)
+        _folder(args), args.image_set or "test", args.detections, protocol, **reader_options(args)
     )
     layouts = [{key: value.to(device) for key, value in one.items()} for one in file.layouts]
     metric = LayoutAP(protocol).update(layouts, file.persons)

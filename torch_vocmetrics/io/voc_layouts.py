@@ -17,9 +17,10 @@ from torch import Tensor
 from ..errors import FileFormatError, VocMetricsWarning
 from ..limits import MAX_XML_BYTES
 from ..protocols import LayoutProtocol
+from .entry_log import EntryLog
 from .names import path_inside
 from .safe_xml import parse_xml
-from .voc_annotations import read_annotation, xml_box
+from .voc_annotations import parse_annotation, xml_box
 from .voc_folder import image_set_path, read_image_set
 from .voc_objects import Box, VocObject, VocPart, parse_number
 from .voc_sets import read_object_set
@@ -63,16 +64,32 @@ class LayoutFile:
     num_unknown: int
 
 
-def read_layouts(path: str | Path, *, max_bytes: int = MAX_XML_BYTES) -> list[VocLayout]:
+def read_layouts(
+    path: str | Path, *, on_fault: str = "error", max_bytes: int = MAX_XML_BYTES
+) -> list[VocLayout]:
     """Read the results XML of person layout, ``comp5_layout_<set>.xml`` and the like.
+
+    Args:
+        path: the file.
+        on_fault: ``"error"``, or ``"skip"`` to leave layouts at fault out with a warning.
+        max_bytes: the largest file that is read.
 
     Raises:
         FileFormatError: naming file and layout, for what cannot be understood.
         OSError: if there is no such file or it may not be read.
 
+    Warns:
+        VocMetricsWarning: of layouts that are left out.
+
     Source: ``VOCevallayout.m`` and the manuals of the development kits.
     """
-    path = Path(path)
+    log = EntryLog(path, on_fault)
+    found = _placed_layouts(Path(path), log, max_bytes)
+    log.finish()
+    return [layout for _, layout in found]
+
+
+def _placed_layouts(path: Path, log: EntryLog, max_bytes: int) -> list[Placed]:
     root = parse_xml(path, max_bytes=max_bytes)
     if root.tag != "results":
         raise FileFormatError(
@@ -81,8 +98,11 @@ def read_layouts(path: str | Path, *, max_bytes: int = MAX_XML_BYTES) -> list[Vo
             got=f"a root element <{root.tag}>",
             remedy="its root element must be <results>",
         )
-    nodes = enumerate(root.findall("layout"), 1)
-    return [_layout(node, f"{path}, layout {number}") for number, node in nodes]
+    found = []
+    for place, node in enumerate(root.findall("layout")):
+        with log.guard():
+            found.append((place, _layout(node, f"{path}, layout {place + 1}")))
+    return found
 
 
 def _layout(node: Element, where: str) -> VocLayout:
@@ -136,6 +156,7 @@ def read_voc_layouts(
     results: str | Path,
     protocol: LayoutProtocol,
     *,
+    on_fault: str = "error",
     max_bytes: int | None = None,
 ) -> LayoutFile:
     """Read persons and layouts of an image set of a development kit.
@@ -146,6 +167,8 @@ def read_voc_layouts(
             and object indices where it gives them.
         results: the results XML.
         protocol: the rules.
+        on_fault: ``"error"``, or ``"skip"`` to leave layouts at fault, and images whose annotation
+            is at fault, out with a warning.
         max_bytes: the largest results file that is read; None for 4 MiB.
 
     Raises:
@@ -154,10 +177,12 @@ def read_voc_layouts(
         OSError: for a file that does not exist or may not be read.
 
     Warns:
-        VocMetricsWarning: if layouts are of persons that are not in the set; they are skipped.
+        VocMetricsWarning: if layouts are of persons that are not in the set; they are skipped. Of
+            what is left out.
     """
     folder, given = Path(folder), protocol.persons == "given"
-    found = read_layouts(results, max_bytes=max_bytes or MAX_XML_BYTES)
+    results_log, truth_log = EntryLog(results, on_fault), EntryLog(folder, on_fault)
+    found = _placed_layouts(Path(results), results_log, max_bytes or MAX_XML_BYTES)
     listed = image_set_path(folder / "ImageSets" / "Layout", image_set)
     pairs = read_object_set(listed) if given else ()
     image_ids = tuple(dict.fromkeys(i for i, _ in pairs)) if given else read_image_set(listed)
@@ -165,24 +190,27 @@ def read_voc_layouts(
     for image_id, index in pairs:
         wanted.setdefault(image_id, []).append(index)
     by_image, unknown = _by_image(
-        found, image_ids, wanted if given else None, str(results), protocol
+        found, image_ids, wanted if given else None, results_log, protocol
     )
-    persons = []
+    results_log.finish()
+    persons = {}
     for image_id in image_ids:
         path = path_inside(folder / "Annotations", f"{image_id}.xml")
-        people = _people(path, wanted[image_id] if given else None)
-        persons.append(_person_rows(path, people, protocol) | {"image_id": image_id})
+        with truth_log.guard():
+            people = _people(path, wanted[image_id] if given else None, truth_log)
+            persons[image_id] = _person_rows(path, people, protocol) | {"image_id": image_id}
+    truth_log.finish()
     if unknown:
         warnings.warn(
             f"{results}: {unknown} layouts of unknown persons are skipped",
             VocMetricsWarning,
             stacklevel=2,
         )
-    layouts = [_layout_rows(by_image[image_id], protocol) for image_id in image_ids]
+    layouts = [_layout_rows(by_image[image_id], protocol) for image_id in persons]
     return LayoutFile(
-        image_ids=image_ids,
+        image_ids=tuple(persons),
         layouts=layouts,
-        persons=persons,
+        persons=list(persons.values()),
         num_layouts=len(found),
         num_unknown=unknown,
     )
@@ -193,27 +221,27 @@ Placed = tuple[int, VocLayout]
 
 
 def _by_image(
-    found: Sequence[VocLayout],
+    found: Sequence[Placed],
     image_ids: Sequence[str],
     wanted: Mapping[str, Sequence[int]] | None,
-    path: str,
+    log: EntryLog,
     protocol: LayoutProtocol,
 ) -> tuple[dict[str, list[Placed]], int]:
     """Layouts of each image of the set, and how many are of no wanted person."""
     by_image: dict[str, list[Placed]] = {image_id: [] for image_id in image_ids}
     unknown = 0
-    for place, layout in enumerate(found):
-        where = f"{path}, layout {place + 1}"
-        _check_layout(layout, where, protocol)
-        if layout.image_id in by_image:
-            by_image[layout.image_id].append((place, layout))
-            unknown += wanted is not None and layout.object_index not in wanted[layout.image_id]
-        elif wanted is not None:
-            unknown += 1
-        else:
-            raise FileFormatError(
-                "the image is not in the image set", where=where, got=repr(layout.image_id[:60])
-            )
+    for place, layout in found:
+        where = f"{log.source}, layout {place + 1}"
+        with log.guard():
+            _check_layout(layout, where, protocol)
+            if layout.image_id in by_image:
+                by_image[layout.image_id].append((place, layout))
+                unknown += wanted is not None and layout.object_index not in wanted[layout.image_id]
+            elif wanted is not None:
+                unknown += 1
+            else:
+                got = repr(layout.image_id[:60])
+                raise FileFormatError("the image is not in the image set", where=where, got=got)
     return by_image, unknown
 
 
@@ -239,9 +267,17 @@ def _check_parts(parts: Sequence[VocPart], where: str, protocol: LayoutProtocol)
             )
 
 
-def _people(path: Path, wanted: Sequence[int] | None) -> list[tuple[int, VocObject]]:
+def _people(path: Path, wanted: Sequence[int] | None, log: EntryLog) -> list[tuple[int, VocObject]]:
     """Persons of an image with their object indices: the wanted ones, or all."""
-    objects = read_annotation(path).objects
+    parsed = parse_annotation(path)
+    for error in parsed.empty:
+        log.ignore(error)
+    for name, error in parsed.faults:
+        # Object indices count all objects; without them, those of other classes do not matter.
+        if wanted is not None or name in ("", "person"):
+            raise error
+        log.ignore(error)
+    objects = parsed.annotation.objects
     if wanted is None:
         return [(k, one) for k, one in enumerate(objects, 1) if one.name == "person"]
     for index in wanted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence, Sized
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from ..errors import FileFormatError
 from ..limits import MAX_TEXT_BYTES
+from .entry_log import EntryLog
 from .files import read_text
 from .names import check_row_name, path_inside
 from .tables import Floats
@@ -46,13 +48,19 @@ class ClassificationFile:
 
 
 def read_class_set(
-    path: str | Path, *, objects: bool = False, max_bytes: int = MAX_TEXT_BYTES
+    path: str | Path,
+    *,
+    objects: bool = False,
+    log: EntryLog | None = None,
+    max_bytes: int = MAX_TEXT_BYTES,
 ) -> dict[Key, int]:
     """Read ``<class>_<set>.txt``: 1, -1, or 0 (difficult objects only) for each image.
 
     Args:
         path: rows ``<image id> <label>``, or ``<image id> <object index> <label>``.
         objects: whether rows have an object index, as those of ``ImageSets/Action``.
+        log: counts the rows at fault, which are left out, or have the label 0 if only the label is
+            at fault; None raises.
         max_bytes: the largest file that is read.
 
     Returns:
@@ -64,12 +72,14 @@ def read_class_set(
     """
     columns = ("image id", "object index", "label") if objects else ("image id", "label")
     labels: dict[Key, int] = {}
-    for where, fields in _rows(path, columns, max_bytes):
-        if fields[-1] not in ("1", "+1", "0", "-1"):
-            raise FileFormatError(
-                "not a label", where=where, got=repr(fields[-1][:40]), remedy="labels are 1, 0, -1"
-            )
-        _add(labels, _key(fields, where, objects=objects), int(fields[-1]), where)
+    for where, fields in _rows(path, columns, max_bytes, log):
+        with _guard(log):
+            key = _key(fields, where, objects=objects)
+            _add(labels, key, 0, where)
+            if fields[-1] not in ("1", "+1", "0", "-1"):
+                got, remedy = repr(fields[-1][:40]), "labels are 1, 0, -1"
+                raise FileFormatError("not a label", where=where, got=got, remedy=remedy)
+            labels[key] = int(fields[-1])
     return _not_empty(labels, path)
 
 
@@ -81,7 +91,7 @@ def read_object_set(path: str | Path, *, max_bytes: int = MAX_TEXT_BYTES) -> tup
         OSError: if there is no such file or it may not be read.
     """
     pairs: dict[Pair, int] = {}
-    for where, fields in _rows(path, ("image id", "object index"), max_bytes):
+    for where, fields in _rows(path, ("image id", "object index"), max_bytes, None):
         _add(pairs, (fields[0], _index(fields[1], where)), 0, where)
     return tuple(_not_empty(pairs, path))
 
@@ -91,6 +101,7 @@ def read_scores(
     known: Mapping[Key, int],
     *,
     objects: bool = False,
+    log: EntryLog | None = None,
     max_bytes: int = MAX_TEXT_BYTES,
 ) -> Floats:
     """Read ``comp1_cls_<set>_<class>.txt`` or ``comp9_action_<set>_<action>.txt``.
@@ -99,6 +110,7 @@ def read_scores(
         path: rows ``<image id> [<object index>] <confidence>``; any number, NaN and Inf included.
         known: place of each image, or pair, of the set.
         objects: whether rows have an object index.
+        log: counts the rows at fault, which are left out; None raises.
         max_bytes: the largest file that is read.
 
     Returns:
@@ -110,16 +122,17 @@ def read_scores(
     """
     columns = ("image id", "object index", "confidence") if objects else ("image id", "confidence")
     scores = np.full(len(known), -np.inf)
-    for where, fields in _rows(path, columns, max_bytes):
-        key = _key(fields, where, objects=objects)
-        if key not in known:
-            raise FileFormatError(
-                "not in the image set",
-                where=where,
-                got=repr(key)[:60],
-                remedy="evaluate on the image set that the results were made for",
-            )
-        scores[known[key]] = _confidence(fields[-1], where)
+    for where, fields in _rows(path, columns, max_bytes, log):
+        with _guard(log):
+            key = _key(fields, where, objects=objects)
+            if key not in known:
+                raise FileFormatError(
+                    "not in the image set",
+                    where=where,
+                    got=repr(key)[:60],
+                    remedy="evaluate on the image set that the results were made for",
+                )
+            scores[known[key]] = _confidence(fields[-1], where)
     return scores
 
 
@@ -129,6 +142,7 @@ def read_voc_classification(
     results: Mapping[str, str | Path],
     *,
     actions: bool = False,
+    on_fault: str = "error",
     max_bytes: int = MAX_TEXT_BYTES,
 ) -> ClassificationFile:
     """Read labels and scores of an image set of a development kit.
@@ -138,27 +152,38 @@ def read_voc_classification(
         image_set: such as ``"test"``: the files ``<class>_test.txt`` have the labels.
         results: results file of each class; class k is the k-th of them.
         actions: read ``ImageSets/Action``, whose rows are (image, object) pairs.
+        on_fault: ``"error"``, or ``"skip"`` to leave rows at fault out with a warning: a result
+            without its row, an image without its label for the class.
         max_bytes: the largest file that is read.
 
     Raises:
         FileFormatError: naming file and line, for what cannot be understood, or if the classes
             list different images.
         OSError: for a file that does not exist or may not be read.
+
+    Warns:
+        VocMetricsWarning: of rows that are left out.
     """
+    truth_log, results_log = EntryLog(folder, on_fault), EntryLog("results files", on_fault)
     place = Path(folder) / "ImageSets" / ("Action" if actions else "Main")
     ids: tuple[Key, ...] | None = None
     scores, targets = [], []
     for name, path in results.items():
         listed = path_inside(place, f"{name}_{image_set}.txt")
-        labels = read_class_set(listed, objects=actions, max_bytes=max_bytes)
+        labels = read_class_set(listed, objects=actions, log=truth_log, max_bytes=max_bytes)
+        if on_fault == "error":
+            truth_log.finish()
         if ids is not None and tuple(labels) != ids:
             raise FileFormatError(
                 "not the images of the other classes in the same order", where=str(listed)
             )
         ids = tuple(labels)
         index = {key: row for row, key in enumerate(ids)}
-        scores.append(read_scores(path, index, objects=actions, max_bytes=max_bytes))
+        read = read_scores(path, index, objects=actions, log=results_log, max_bytes=max_bytes)
+        scores.append(read)
         targets.append(list(labels.values()))
+    for log in (truth_log, results_log):
+        log.finish()
     return ClassificationFile(
         image_ids=ids or (),
         class_names=tuple(results),
@@ -192,22 +217,25 @@ def _write(path: str | Path, rows: Sequence[Sequence[str]]) -> None:
 
 
 def _rows(
-    path: str | Path, columns: tuple[str, ...], max_bytes: int
+    path: str | Path, columns: tuple[str, ...], max_bytes: int, log: EntryLog | None
 ) -> list[tuple[str, list[str]]]:
-    """Place and fields of each row that is not blank."""
+    """File and line, and the fields, of each row that has its columns; other rows are logged."""
     rows = []
     for number, line in enumerate(read_text(Path(path), max_bytes=max_bytes).split("\n"), 1):
         fields = [field.strip() for field in line.rsplit(None, len(columns) - 1)]
-        if fields and len(fields) != len(columns):
-            raise FileFormatError(
-                "not a row of this file",
-                where=f"{path}, line {number}",
-                got=f"{len(fields)} columns",
-                remedy=f"a row is {', '.join(columns)}",
-            )
-        if fields:
-            rows.append((f"{path}, line {number}", fields))
+        where = f"{path}, line {number}"
+        if len(fields) == len(columns):
+            rows.append((where, fields))
+        elif fields:
+            got, form = f"{len(fields)} columns", f"a row is {', '.join(columns)}"
+            with _guard(log):
+                raise FileFormatError("not a row of this file", where=where, got=got, remedy=form)
     return rows
+
+
+def _guard(log: EntryLog | None) -> AbstractContextManager[None]:
+    """Log a fault inside, or raise it where there is no log."""
+    return nullcontext() if log is None else log.guard()
 
 
 def _key(fields: list[str], where: str, *, objects: bool) -> Key:
