@@ -39,7 +39,8 @@ def read_segmentations(
     """Run lengths of the selected elements, as the file has them where the size is not known.
 
     A polygon of fewer than three corners beside another polygon has no pixels for pycocotools, and
-    is ignored; the fault of any other segmentation is kept in ``rows``.
+    is ignored. The last number of a polygon of an odd count of numbers is ignored, as pycocotools
+    does. The fault of any other segmentation is kept in ``rows``.
 
     Args:
         rows: elements with the key ``segmentation``.
@@ -52,10 +53,12 @@ def read_segmentations(
         N values, None for elements that are not read.
 
     Warns:
-        VocMetricsWarning: if a segmentation is empty: an object that no mask can match.
+        VocMetricsWarning: if a segmentation is empty: an object that no mask can match; if a
+            polygon has an odd count of numbers.
     """
     values: list[Any] = [None] * len(rows)
     empty: list[int] = []
+    odd: list[int] = []
     for index in np.flatnonzero(selected).tolist():
         if index in rows.faults or index in rows.outside:
             continue
@@ -66,12 +69,17 @@ def read_segmentations(
         if given == []:
             empty.append(index)
         sound = _sound_polygons(rows, index, given, log)
+        if isinstance(sound, list) and any(len(one) % 2 for one in sound):
+            odd.append(index)
+            sound = [one[: len(one) // 2 * 2] for one in sound]
         try:
             values[index] = _run_lengths(sound, sizes[image_index[index]])
         except ValueError as error:
             rows.add_fault(index, f"segmentation{_owner(rows, index)}: {error}", given)
     if empty:
         _warn_of_empty(rows, empty)
+    if odd:
+        _warn_of_odd(rows, odd)
     return values
 
 
@@ -139,6 +147,15 @@ def _warn_of_empty(rows: Rows, empty: list[int]) -> None:
     warnings.warn(
         f"{rows.where(empty[0])}: an empty segmentation{_owner(rows, empty[0])}, and "
         f"{len(empty) - 1:,} more like it: such an object counts, and no mask can match it",
+        VocMetricsWarning,
+        stacklevel=4,
+    )
+
+
+def _warn_of_odd(rows: Rows, odd: list[int]) -> None:
+    warnings.warn(
+        f"{rows.where(odd[0])}: a polygon of an odd count of numbers{_owner(rows, odd[0])}, and "
+        f"{len(odd) - 1:,} more like it: the last number is ignored, as pycocotools does",
         VocMetricsWarning,
         stacklevel=4,
     )

@@ -282,6 +282,19 @@ def test_an_empty_segmentation_is_pointed_out(tmp_path: Path, warned: list[str])
     assert len(warned) == 1
 
 
+def test_the_last_number_of_an_odd_polygon_is_ignored(tmp_path: Path, warned: list[str]) -> None:
+    """``frPoly`` of pycocotools reads half as many corners as there are numbers, rounded down."""
+    odd = [[*SQUARE[0], 19]]
+    content = instances(*({"segmentation": one} for one in (SQUARE, odd, odd)))
+    first, *others = read_coco_ground_truths(save(tmp_path, content), masks=True).targets[0][
+        "masks"
+    ]
+    assert others == [first, first]
+    assert len(warned) == 1
+    said = "annotations[1]: a polygon of an odd count of numbers of annotation id 2, image_id 1"
+    assert f"{said}, and 1 more like it" in warned[0]
+
+
 def test_equal_annotation_ids_are_pointed_out(tmp_path: Path, warned: list[str]) -> None:
     content = instances({"id": 5}, {"id": 5}, {"id": 6}, {"id": 5}, {"id": 8}, {"id": 8})
     read_coco_ground_truths(save(tmp_path, content))
