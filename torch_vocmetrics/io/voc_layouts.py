@@ -181,7 +181,7 @@ def read_voc_layouts(
             what is left out.
     """
     folder, given = Path(folder), protocol.persons == "given"
-    results_log, truth_log = EntryLog(results, on_fault), EntryLog(folder, on_fault)
+    results_log = EntryLog(results, on_fault)
     found = _placed_layouts(Path(results), results_log, max_bytes or MAX_XML_BYTES)
     listed = image_set_path(folder / "ImageSets" / "Layout", image_set)
     pairs = read_object_set(listed) if given else ()
@@ -193,13 +193,8 @@ def read_voc_layouts(
         found, image_ids, wanted if given else None, results_log, protocol
     )
     results_log.finish()
-    persons = {}
-    for image_id in image_ids:
-        path = path_inside(folder / "Annotations", f"{image_id}.xml")
-        with truth_log.guard():
-            people = _people(path, wanted[image_id] if given else None, truth_log)
-            persons[image_id] = _person_rows(path, people, protocol) | {"image_id": image_id}
-    truth_log.finish()
+    wanted_of = dict.fromkeys(image_ids) | wanted
+    persons = _read_persons(folder / "Annotations", wanted_of, protocol, EntryLog(folder, on_fault))
     if unknown:
         warnings.warn(
             f"{results}: {unknown} layouts of unknown persons are skipped",
@@ -265,6 +260,23 @@ def _check_parts(parts: Sequence[VocPart], where: str, protocol: LayoutProtocol)
                 got=repr(part.name[:40]),
                 remedy=f"parts are {', '.join(protocol.parts)}",
             )
+
+
+def _read_persons(
+    folder: Path,
+    wanted: Mapping[str, Sequence[int] | None],
+    protocol: LayoutProtocol,
+    log: EntryLog,
+) -> dict[str, dict[str, Any]]:
+    """Persons by image id, out of a folder of annotations; None wants all persons of an image."""
+    persons = {}
+    for image_id, indices in wanted.items():
+        path = path_inside(folder, f"{image_id}.xml")
+        with log.guard():
+            people = _people(path, indices, log)
+            persons[image_id] = _person_rows(path, people, protocol) | {"image_id": image_id}
+    log.finish()
+    return persons
 
 
 def _people(path: Path, wanted: Sequence[int] | None, log: EntryLog) -> list[tuple[int, VocObject]]:
