@@ -26,7 +26,6 @@ from torch_vocmetrics import (
     io,
     load_protocol,
 )
-from torch_vocmetrics.curves import normalized_precision
 from torch_vocmetrics.io.bb_gt import read_bb_gt_objects
 from torch_vocmetrics.io.voc_annotations import VocAnnotation, VocObject
 from torch_vocmetrics.io.voc_coco import coco_from_voc
@@ -100,12 +99,6 @@ def test_curves_of_two_classes() -> None:
     assert second.scores.tolist() == [0.8, 0.7]
     assert second.precision.tolist() == [0.0, 0.5]
     assert result.average_precision.tolist() == [1.0, 0.5]
-
-
-def test_precision_as_if_a_class_had_four_positives() -> None:
-    """Hoiem et al.: ``R N / (R N + F)`` with N = 4, R = 1/2, 1/2, 1 and F = 0, 1, 1."""
-    recall, precision = np.array([0.5, 0.5, 1.0]), np.array([1.0, 0.5, 2 / 3])
-    assert normalized_precision(recall, precision, 2, 4.0).tolist() == [1.0, 2 / 3, 0.8]
 
 
 def test_false_positives_outside_the_images_of_a_subset() -> None:
@@ -195,6 +188,10 @@ def test_how_many_copies_differ_is_said() -> None:
         detection.update([prediction(scores=[score])], [target(image_id=image)])
     assert "3 repeated images were dropped" in warning_of(detection)[0]
     assert "of 2 of them differed" in warning_of(detection)[0]
+    moved = DetectionAP("voc2007", num_classes=1)  # of boxes only the outcome is kept
+    for box in (BOX, FAR, BOX):
+        moved.update([prediction([box])], [target(image_id="a")])
+    assert "of 1 of them differed" in warning_of(moved)[0]
     classes = ClassificationAP("voc2007", num_classes=2)
     for image, score in (("a", 0.9), ("a", 0.8), ("a", 0.9), ("b", 0.5), ("b", 0.4)):
         table = torch.tensor([[score, math.nan]]), torch.tensor([[1, -1]])

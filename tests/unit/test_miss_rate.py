@@ -23,6 +23,7 @@ from torch_vocmetrics import (
 )
 from torch_vocmetrics.examples import filtering_study
 from torch_vocmetrics.matching.jaccard import Assignment
+from torch_vocmetrics.miss_rates import FppiCurve, jaccard_index, mean_precision
 from torch_vocmetrics.protocols import FppiReferences, MissRateProtocol, protocol_file
 from torch_vocmetrics.results import CrowdMissRateResult, reading_place, unread_miss_rate
 
@@ -119,6 +120,22 @@ def test_miss_rates_that_no_point_gives() -> None:
         assert unread_miss_rate(none, rule) == 1.0
     assert unread_miss_rate(some, "last_from_zero") == 1.0
     assert math.isnan(unread_miss_rate(some, "last_or_undefined"))
+
+
+def test_mean_precision_at_recall_levels() -> None:
+    """compPR of bbGt.m: ``find(xs >= ref, 1)``, so that a level may be reached exactly."""
+    empty = torch.zeros(0)
+    recall, precision = np.array([0.5, 1.0]), np.array([1.0, 0.25])
+    curve = FppiCurve(recall, recall, precision, empty, np.zeros(0, dtype=np.int64))
+    assert mean_precision(curve, (0.25, 0.5, 0.75, 1.0)) == (1 + 1 + 0.25 + 0.25) / 4
+    assert mean_precision(curve._replace(recall=recall / 2), (0.25, 0.75)) == 0.5
+
+
+def test_jaccard_index_of_images_that_hold_anything() -> None:
+    """``k / (m + n - k + epsilon)``: 1 of 2 and 2, 0 of 1 and 0; an empty image is left out."""
+    counts = np.array([[[1, 2, 2]], [[0, 0, 0]], [[0, 1, 0]]], dtype=np.int32)
+    assert jaccard_index(counts, 1.0).tolist() == [(1 / 4 + 0 / 2) / 2]
+    assert math.isnan(jaccard_index(counts[1:2], 1.0)[0])
 
 
 def test_sizes_are_needed_where_boxes_are_clipped() -> None:
