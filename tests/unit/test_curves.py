@@ -14,6 +14,7 @@ from torch_vocmetrics.curves import normalized_precision
 from torch_vocmetrics.lanes import Lanes
 from torch_vocmetrics.ops.ordering import rank_order
 from torch_vocmetrics.ranking import Ranker
+from torch_vocmetrics.tables.records import joined
 
 LEVELS = tuple(level / 10 for level in range(11))
 
@@ -47,6 +48,7 @@ def test_two_parts_are_ranked_together() -> None:
     assert ranking.scores.tolist() == [0.9, 0.8]
     assert ranking.claimant.tolist() == [0, 1]
     assert ranking.num_positives.tolist() == [[2]]
+    assert [part.num_detections for part in joined([*parts, parts[0]], 2)] == [2, 1]
 
 
 def test_precision_as_if_a_class_had_four_positives() -> None:

@@ -22,6 +22,7 @@ from torch_vocmetrics import (
     load_protocol,
 )
 from torch_vocmetrics.examples import filtering_study
+from torch_vocmetrics.matching import fused
 from torch_vocmetrics.matching.jaccard import Assignment
 from torch_vocmetrics.miss_rates import FppiCurve, jaccard_index, mean_precision
 from torch_vocmetrics.protocols import FppiReferences, MissRateProtocol, protocol_file
@@ -186,6 +187,28 @@ def test_subsets_by_position_need_the_whole_set() -> None:
     values = result.to_dict()
     assert values["LAMR/Reasonable-all"] == 0.0
     assert math.isnan(values["LAMR/Reasonable-day"])
+
+
+def test_images_of_more_objects_than_the_kernel_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only those of CUDA move to the host."""
+    monkeypatch.setattr(fused, "MOST_OBJECTS", 0)
+    result = metric().update([one(PERSON, [0.9]), one([], [])], [one(PERSON)] * 2).compute()
+    assert result.headline == 0.5
+
+
+def test_typical_aspect_ratios_are_closer_than_the_bound() -> None:
+    """dbEval.m compares by ``<``: at .75 - .5 = .25 a person is neither typical nor atypical."""
+    base = rules("caltech2012")
+    named = {subset.name: subset for subset in base.subsets}
+    subsets = (
+        named["Ar=typical"]._replace(aspect_ratio=0.25),
+        named["Ar=atypical"]._replace(aspect_ratio=-0.25),
+    )
+    made = dataclasses.replace(base, standard_aspect_ratio=0.5, subsets=subsets)
+    for width, counts in ((74.0, [1, 0]), (75.0, [0, 0]), (76.0, [0, 1])):
+        target = one([[100.0, 100.0, width, 100.0]])
+        counted = LogAverageMissRate(made, box_format="xywh").update([one([], [])], [target])
+        assert counted.compute().num_positives.tolist() == counts
 
 
 def test_states_of_other_rules_are_refused() -> None:
