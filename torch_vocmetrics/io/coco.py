@@ -13,17 +13,28 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import FileFormatError, VocMetricsWarning
+from ..errors import VocMetricsWarning
 from ..limits import MAX_JSON_BYTES
-from .class_names import near_names
+from .coco_lists import (
+    ImageList,
+    Instances,
+    PlainInstances,
+    choose_categories,
+    parse_instances,
+    parse_results,
+    plain_instances,
+    plain_results,
+    use_either,
+)
 from .entry_log import EntryLog
 from .image_names import ImageIndex
-from .json_rows import IDENTIFIER, INTEGER, STRING, Rows, difficult_flags, load_json, read_list
+from .json_rows import INTEGER, Rows, difficult_flags
+from .plain_rows import FLAGS, PlainRows
 from .segmentations import read_segmentations
 from .tables import (
     DetectionFile,
@@ -33,77 +44,10 @@ from .tables import (
     RowOrigins,
     add_lists,
     count_labels,
-    known_size,
     split_by_image,
     with_images,
 )
-from .voc_boxes import box_reading, corners_of
-
-INSTANCES_FORM = "an instances file has the lists images, annotations and categories"
-_RESULTS_FORM = "results are a list of {image_id, category_id, bbox, score}"
-
-
-class Instances(NamedTuple):
-    """The lists of an instances file, and what it says under ``info``."""
-
-    images: Rows
-    annotations: Rows
-    categories: Rows
-    info: dict[str, Any]
-
-
-def read_instances(path: Path, *, max_bytes: int = MAX_JSON_BYTES) -> Instances:
-    """Read an instances file.
-
-    Raises:
-        FileFormatError: if it is none.
-        OSError: if there is no such file or it may not be read.
-    """
-    content = load_json(path, max_bytes=max_bytes)
-    if not isinstance(content, dict):
-        raise _wrong_type(path, "an instances file", content, INSTANCES_FORM)
-    images, annotations, categories = (
-        read_list(path, content, name, INSTANCES_FORM)
-        for name in ("images", "annotations", "categories")
-    )
-    info = content.get("info")
-    return Instances(images, annotations, categories, info if isinstance(info, dict) else {})
-
-
-class ImageList(NamedTuple):
-    """The images of an instances file by rising id.
-
-    Attributes:
-        ids: I ids.
-        sizes: height and width of each, None where the file does not say them.
-        file_names: the name of the file of each, empty where the file does not say it.
-    """
-
-    ids: tuple[int, ...] | tuple[str, ...]
-    sizes: list[tuple[int, int] | None]
-    file_names: tuple[str, ...]
-
-    @classmethod
-    def of(cls, images: Rows) -> ImageList:
-        """Read the list ``images``.
-
-        Raises:
-            FileFormatError: if there is no image, or an id is missing or not the only one.
-        """
-        ids = images.ids("id", IDENTIFIER)
-        if not ids:
-            raise FileFormatError("the list is empty", where=images.where(), remedy="list images")
-        order = sorted(range(len(ids)), key=ids.__getitem__)
-        rows = [images.rows[row] for row in order]
-        return cls(
-            tuple(ids[row] for row in order),
-            [known_size(row.get("height"), row.get("width")) for row in rows],
-            tuple(map(file_name_of, rows)),
-        )
-
-    def find(self, values: Sequence[Any]) -> list[int | None]:
-        """The index of the image that each value names by id or file; None for no image."""
-        return ImageIndex(self.ids, self.file_names).find(values)
+from .voc_boxes import KEYS_OF_CONVERT, box_reading, corners_of
 
 
 def read_coco_ground_truths(
@@ -141,8 +85,31 @@ def read_coco_ground_truths(
     Warns:
         VocMetricsWarning: of annotations left out, equal or zero ids, and empty segmentations.
     """
-    path, log = Path(path), EntryLog(path, on_fault)
-    listed, rows, categories, info = read_instances(path, max_bytes=max_bytes)
+    log = EntryLog(path, on_fault)
+    keys = ["image_id", "category_id", *(["bbox"] if boxes else [])]
+    optional = ["id", "area", *FLAGS, *(KEYS_OF_CONVERT if inclusive_pixels else ())]
+
+    def ground_truths(file: Instances | PlainInstances) -> GroundTruthFile:
+        return _ground_truths(file, class_names, log, boxes, masks, inclusive_pixels)
+
+    return use_either(
+        Path(path),
+        None if masks else plain_instances(keys, optional),
+        parse_instances,
+        ground_truths,
+        max_bytes=max_bytes,
+    )
+
+
+def _ground_truths(
+    file: Instances | PlainInstances,
+    class_names: Sequence[str] | None,
+    log: EntryLog,
+    boxes: bool,
+    masks: bool,
+    inclusive_pixels: bool,
+) -> GroundTruthFile:
+    listed, rows, categories, info = file
     images, (kept, others) = ImageList.of(listed), choose_categories(categories, class_names)
     index, columns = _annotation_columns(rows, images, {*kept, *others}, boxes=boxes, masks=masks)
     selected = np.isin(columns["labels"], list(kept))
@@ -200,8 +167,29 @@ def read_coco_detections(
         VocMetricsWarning: of results that are left out; if masks are read and the results carry
             boxes whose area pycocotools would take.
     """
-    path, log = Path(path), EntryLog(path, on_fault)
-    rows = results_rows(path, load_json(path, max_bytes=max_bytes))
+    log = EntryLog(path, on_fault)
+    keys = ["image_id", "category_id", "score", *(["bbox"] if boxes else [])]
+
+    def detections(rows: Rows | PlainRows) -> DetectionFile:
+        return _detections(rows, ground_truths, log, boxes, masks, file_order)
+
+    return use_either(
+        Path(path),
+        None if masks else plain_results(keys),
+        parse_results,
+        detections,
+        max_bytes=max_bytes,
+    )
+
+
+def _detections(
+    rows: Rows | PlainRows,
+    ground_truths: GroundTruthFile,
+    log: EntryLog,
+    boxes: bool,
+    masks: bool,
+    file_order: bool,
+) -> DetectionFile:
     index, columns = _result_columns(rows, ground_truths, boxes=boxes)
     if file_order:
         columns["order"] = np.arange(len(rows), dtype=np.int64)
@@ -227,29 +215,14 @@ def _by_image(
     num_images: int,
 ) -> list[dict[str, Any]]:
     """The rows that are kept, as one dict per image."""
-    kept = {key: column[keep] for key, column in columns.items()}
-    images: list[dict[str, Any]] = [*split_by_image(image_index[keep], num_images, kept)]
+    if keep.all():  # Else every column would be copied.
+        kept_index, kept = image_index, dict(columns)
+    else:
+        kept_index, kept = image_index[keep], {key: one[keep] for key, one in columns.items()}
+    images: list[dict[str, Any]] = [*split_by_image(kept_index, num_images, kept)]
     if masks is not None:
         add_lists("masks", images, image_index[keep], masks, keep)
     return images
-
-
-def results_rows(path: Path, content: object) -> Rows:
-    """The rows of a results file, or of an instances file whose annotations have a score.
-
-    Raises:
-        FileFormatError: for a file of another form.
-    """
-    if isinstance(content, dict) and isinstance(content.get("annotations"), list):
-        return Rows(path, "annotations", content["annotations"], _RESULTS_FORM)
-    if not isinstance(content, list):
-        raise _wrong_type(path, "a results file", content, _RESULTS_FORM)
-    return Rows(path, "", content, _RESULTS_FORM)
-
-
-def _wrong_type(path: Path, what: str, content: object, remedy: str) -> FileFormatError:
-    got = f"a JSON {type(content).__name__}"
-    return FileFormatError(f"not {what}", where=str(path), got=got, remedy=remedy)
 
 
 def _count_names(labels: Integers, names: dict[int, str]) -> dict[str, int]:
@@ -258,59 +231,20 @@ def _count_names(labels: Integers, names: dict[int, str]) -> dict[str, int]:
     return {name: count for name, count in counts if count}
 
 
-def file_name_of(row: dict[str, Any]) -> str:
-    """The name of the file of an image, empty if the list does not say it."""
-    name = row.get("file_name")
-    return name if isinstance(name, str) else ""
-
-
-def category_names(categories: Rows) -> dict[int, str]:
-    """Name by category id, by rising id; equal names are told apart as ``name#id``.
-
-    Raises:
-        FileFormatError: if a name or an id is missing, or an id is not the only one.
-    """
-    ids, names = categories.ids("id", INTEGER), categories.column("name", STRING)
-    categories.require_sound()
-    copies = Counter(names)
-    return {
-        label: f"{name}#{label}" if copies[name] > 1 else name
-        for label, name in sorted(zip(ids, names, strict=True))
-    }
-
-
-def choose_categories(
-    categories: Rows, class_names: Sequence[str] | None
-) -> tuple[dict[int, str], dict[int, str]]:
-    """Name by category id of the classes asked for and of all others.
-
-    Raises:
-        FileFormatError: for a class that no category has, with the near names.
-    """
-    unique = category_names(categories)
-    if class_names is None:
-        return unique, {}
-    labels = {name: label for label, name in unique.items()}
-    for name in class_names:
-        if name not in labels:
-            raise FileFormatError(
-                f"no category {name!r}",
-                where=categories.where(),
-                remedy=near_names(name, list(labels)),
-            )
-    kept = {labels[name]: name for name in class_names}
-    return kept, {label: name for label, name in unique.items() if label not in kept}
-
-
 def _annotation_columns(
-    annotations: Rows, images: ImageList, categories: set[int], *, boxes: bool, masks: bool
+    annotations: Rows | PlainRows,
+    images: ImageList,
+    categories: set[int],
+    *,
+    boxes: bool,
+    masks: bool,
 ) -> tuple[Integers, dict[str, NDArray[Any]]]:
     """Image and columns of all annotations; ``annotations`` keeps what is wrong with them."""
     image_index = annotations.lookup(
         "image_id", images.find, "among the images of the file", outside=True
     )
     labels = _labels(annotations, categories, "among the categories")
-    _put_shapeless_outside(annotations)
+    annotations.put_shapeless_outside()
     columns: dict[str, NDArray[Any]] = {"labels": labels}
     own_area: Floats = np.full(len(annotations), np.nan)
     if boxes:
@@ -320,13 +254,13 @@ def _annotation_columns(
     columns["iscrowd"] = annotations.flags("iscrowd")
     columns["difficult"] = difficult_flags(annotations)
     columns["area"] = annotations.areas("area", own_area)
-    if any("ignore" in row for row in annotations.rows):
+    if annotations.has("ignore").any():
         columns["ignore"] = annotations.flags("ignore")
     return image_index, columns
 
 
 def _result_columns(
-    rows: Rows, ground_truths: GroundTruthFile, *, boxes: bool
+    rows: Rows | PlainRows, ground_truths: GroundTruthFile, *, boxes: bool
 ) -> tuple[Integers, dict[str, NDArray[Any]]]:
     """Image and columns of all results; ``rows`` keeps what is wrong with them."""
     images = ImageIndex(ground_truths.image_ids, ground_truths.file_names)
@@ -341,7 +275,7 @@ def _result_columns(
     return image_index, columns
 
 
-def _labels(rows: Rows, categories: set[int], expected: str) -> Integers:
+def _labels(rows: Rows | PlainRows, categories: set[int], expected: str) -> Integers:
     return rows.lookup(
         "category_id",
         lambda values: [value if value in categories else None for value in values],
@@ -351,20 +285,8 @@ def _labels(rows: Rows, categories: set[int], expected: str) -> Integers:
     )
 
 
-def _put_shapeless_outside(annotations: Rows) -> None:
-    """An annotation without any shape has no box: tools write the extremes of no points at all."""
-    for index, row in enumerate(annotations.rows):
-        if row.get("segmentation") == []:
-            box = row.get("bbox")
-            if box == [] or (isinstance(box, list) and any(value in _EXTREMES for value in box)):
-                annotations.put_outside(index, "the annotation has no shape", box)
-
-
-_EXTREMES = (float("inf"), float("-inf"))
-
-
-def _warn_of_ids(annotations: Rows) -> None:
-    ids = [row.get("id") for row in annotations.rows]
+def _warn_of_ids(annotations: Rows | PlainRows) -> None:
+    ids = annotations.given_ids()
     zero = next((index for index, one in enumerate(ids) if one == 0), None)
     if zero is not None:
         _warn(
@@ -382,8 +304,8 @@ def _warn_of_ids(annotations: Rows) -> None:
         )
 
 
-def _warn_of_boxes(rows: Rows) -> None:
-    first = next((index for index, row in enumerate(rows.rows) if row.get("bbox")), None)
+def _warn_of_boxes(rows: Rows | PlainRows) -> None:
+    first = rows.first_with("bbox")
     if first is not None:
         _warn(
             f"{rows.where(first)}: the results carry bbox, whose area pycocotools takes for that "

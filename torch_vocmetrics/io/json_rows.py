@@ -17,6 +17,7 @@ from ..errors import FileFormatError
 from ..limits import MAX_IMAGE_ID, MAX_JSON_BYTES
 from .entry_log import EntryLog
 from .files import read_bytes
+from .plain_rows import PlainRows
 from .tables import Floats, Integers
 
 
@@ -38,17 +39,26 @@ LIST = Kind((list,), "a list")
 REQUIRED = object()
 """The default of a key that every element must have."""
 
+_EXTREMES = (math.inf, -math.inf)
 _NO_BOX = [0.0, 0.0, 0.0, 0.0]
 
 
 def load_json(path: Path, *, max_bytes: int = MAX_JSON_BYTES) -> object:
-    """Parse a JSON file.
+    """Read and parse a JSON file.
 
     Raises:
         FileFormatError: if the file is too large or is not JSON.
         OSError: if there is no such file or it may not be read.
     """
-    data = read_bytes(path, max_bytes=max_bytes)
+    return parse_json(path, read_bytes(path, max_bytes=max_bytes))
+
+
+def parse_json(path: Path, data: bytes) -> object:
+    """Parse the text of a JSON file.
+
+    Raises:
+        FileFormatError: if it is not JSON.
+    """
     try:
         return json.loads(data)
     except json.JSONDecodeError as error:
@@ -98,6 +108,26 @@ class Rows:
         """Say where the list, or the element at ``index``, stands."""
         element = "" if index is None else f"[{index}]"
         return f"{self.path}, {self.name}{element}" if self.name or element else str(self.path)
+
+    def has(self, key: str) -> NDArray[np.bool_]:
+        """[N] whether each element has a key."""
+        return np.array([key in row for row in self.rows], np.bool_)
+
+    def given_ids(self) -> list[Any]:
+        """What each element has under ``id``, None where it has nothing."""
+        return [row.get("id") for row in self.rows]
+
+    def first_with(self, key: str) -> int | None:
+        """The index of the first element that has a key and something under it."""
+        return next((index for index, row in enumerate(self.rows) if row.get(key)), None)
+
+    def put_shapeless_outside(self) -> None:
+        """An annotation without any shape has no box: tools write the extremes of no points."""
+        for index, row in enumerate(self.rows):
+            if row.get("segmentation") == []:
+                box = row.get("bbox")
+                if box == [] or (isinstance(box, list) and any(v in _EXTREMES for v in box)):
+                    self.put_outside(index, "the annotation has no shape", box)
 
     def add_fault(self, index: int, complaint: str, value: object = REQUIRED) -> None:
         """Keep a fault of an element, unless it has one already."""
@@ -263,8 +293,7 @@ class Rows:
         """Areas as given, ``own_areas`` [N] where the key is missing: [N] float64."""
         areas = self._finite(key, self.column(key, NUMBER, default=0.0))
         self._screen(areas.tolist(), lambda v: v >= 0, f"{key} must not be negative", 0)
-        given = np.array([key in row for row in self.rows], np.bool_)
-        return np.where(given, areas, own_areas)
+        return np.where(self.has(key), areas, own_areas)
 
     def _finite(self, key: str, values: list[Any]) -> Floats:
         array = _as_floats(values)
@@ -313,12 +342,12 @@ def read_list(path: Path, content: object, name: str, form: str) -> Rows:
     return Rows(path, name, rows, form)
 
 
-def difficult_flags(annotations: Rows) -> NDArray[np.bool_]:
+def difficult_flags(annotations: Rows | PlainRows) -> NDArray[np.bool_]:
     """[N] whether each is difficult: the key of that name, else ``ignore``, else ``iscrowd``."""
     flags = {key: annotations.flags(key) for key in ("iscrowd", "ignore", "difficult")}
     difficult = flags["iscrowd"]
     for key in ("ignore", "difficult"):
-        given = np.array([key in row for row in annotations.rows], np.bool_)
+        given = annotations.has(key)
         if given.any():
             difficult = np.where(given, flags[key], difficult)
     return difficult

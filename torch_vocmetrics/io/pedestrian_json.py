@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..errors import FileFormatError, VocMetricsWarning
 from ..limits import MAX_JSON_BYTES, MAX_MATLAB_BYTES
 from .bb_gt import detection_file
-from .coco import ImageList, results_rows
+from .coco_lists import ImageList, results_rows
 from .entry_log import EntryLog
 from .image_names import ImageIndex
 from .json_rows import INTEGER, REQUIRED, Rows, load_json, read_list

@@ -106,11 +106,11 @@ def split_by_image(
         num_images: I.
         columns: arrays of N rows.
     """
-    order = np.argsort(image_index, kind="stable")
     counts = np.bincount(image_index, minlength=num_images).tolist()
-    parts = {
-        key: torch.split(torch.from_numpy(column[order]), counts) for key, column in columns.items()
-    }
+    if (image_index[1:] < image_index[:-1]).any():
+        order = np.argsort(image_index, kind="stable")
+        columns = {key: column[order] for key, column in columns.items()}
+    parts = {key: torch.split(torch.from_numpy(column), counts) for key, column in columns.items()}
     return [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
 
 

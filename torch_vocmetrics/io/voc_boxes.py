@@ -19,6 +19,7 @@ import numpy as np
 
 from ..errors import VocMetricsWarning
 from .json_rows import Rows
+from .plain_rows import PlainRows
 from .tables import Floats
 from .voc_objects import Box
 
@@ -26,10 +27,10 @@ CONVENTION_KEY = "box_convention"
 CORNERS = "x = xmin, y = ymin, width = xmax - xmin, height = ymax - ymin"
 PIXELS = "x = xmin - 1, y = ymin - 1, width = xmax - xmin + 1, height = ymax - ymin + 1"
 
-_KEYS_OF_CONVERT = {"difficult", "truncated", "occluded", "view"}
+KEYS_OF_CONVERT = ("difficult", "truncated", "occluded", "view")
 
 
-def box_convention(info: Mapping[str, object], annotations: Rows) -> str:
+def box_convention(info: Mapping[str, object], annotations: Rows | PlainRows) -> str:
     """The convention of a file that ``vocmetrics convert`` made; empty for other files.
 
     Args:
@@ -39,11 +40,11 @@ def box_convention(info: Mapping[str, object], annotations: Rows) -> str:
     said = info.get(CONVENTION_KEY)
     if said in (CORNERS, PIXELS):
         return str(said)
-    made_by_convert = all(row.keys() >= _KEYS_OF_CONVERT for row in annotations.rows)
-    return PIXELS if made_by_convert and annotations.rows else ""
+    made_by_convert = all(annotations.has(key).all() for key in KEYS_OF_CONVERT)
+    return PIXELS if made_by_convert and len(annotations) else ""
 
 
-def box_reading(info: Mapping[str, object], annotations: Rows) -> str:
+def box_reading(info: Mapping[str, object], annotations: Rows | PlainRows) -> str:
     """The convention by which rules that count the last pixel read the boxes of a file.
 
     Warns:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import FileFormatError
 from ..limits import MAX_JSON_BYTES
-from .coco import choose_categories, file_name_of, read_instances
+from .coco_lists import choose_categories, file_name_of, read_instances
 from .entry_log import EntryLog
 from .image_names import ImageIndex
 from .json_rows import IDENTIFIER, INTEGER, STRING, Rows, difficult_flags
