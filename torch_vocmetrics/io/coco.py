@@ -115,7 +115,9 @@ def _ground_truths(
     selected = np.isin(columns["labels"], list(kept))
     reading = box_reading(info, rows) if inclusive_pixels and boxes else ""
     columns |= {"boxes": corners_of(columns["boxes"], reading)} if reading else {}
-    values = read_segmentations(rows, index, images.sizes, selected, log) if masks else None
+    values = None
+    if masks and isinstance(rows, Rows):
+        values = read_segmentations(rows, index, images.sizes, selected, log)
     keep = rows.report(selected, log)
     log.finish()
     _warn_of_ids(rows)
@@ -195,7 +197,9 @@ def _detections(
         columns["order"] = np.arange(len(rows), dtype=np.int64)
     selected = np.isin(columns["labels"], ground_truths.label_ids)
     sizes = [target.get("image_size") for target in ground_truths.targets]
-    values = read_segmentations(rows, index, sizes, selected, log) if masks else None
+    values = None
+    if masks and isinstance(rows, Rows):
+        values = read_segmentations(rows, index, sizes, selected, log)
     keep = rows.report(selected, log)
     log.finish()
     if masks and not boxes:

@@ -86,8 +86,13 @@ class PlainRows:
 
     def given_ids(self) -> list[Any]:
         """The id of each element, None where it has none."""
-        given = zip(self._columns["id"].tolist(), self._present["id"].tolist(), strict=True)
-        return [value if present else None for value, present in given]
+        if "id" not in self._columns:
+            return [None] * len(self)
+        values: list[Any] = self._columns["id"].tolist()
+        if not self._present["id"].all():
+            given = zip(values, self._present["id"].tolist(), strict=True)
+            values = [value if present else None for value, present in given]
+        return values
 
     def lookup(
         self, key: str, find: Callable[[list[Any]], Sequence[int | None]], *_: object, **__: object
@@ -146,7 +151,8 @@ def read_plain_list(
     if start is None or end < start.end() or data[end + 1 :].strip(_WHITESPACE):
         raise NotPlain
     require_utf8(data)
-    decoder, length = _decoder(tuple(keys), tuple(optional)), 0
+    optional = tuple(dict.fromkeys(optional))
+    decoder, length = _decoder(tuple(keys), optional), 0
     parts: dict[str, list[NDArray[Any]]] = {key: [] for key in (*keys, *optional)}
     present: dict[str, list[NDArray[np.bool_]]] = {key: [] for key in optional}
     for block in _blocks(data, start.end(), end):
@@ -280,8 +286,8 @@ def _msgspec() -> Any:
 
 @lru_cache(maxsize=1)
 def _members_decoder() -> Any:
-    msgspec = _msgspec()
-    return msgspec.json.Decoder(dict[str, msgspec.Raw])
+    raw: Any = _msgspec().Raw
+    return _msgspec().json.Decoder(dict[str, raw])
 
 
 @lru_cache(maxsize=16)
@@ -301,4 +307,5 @@ def _decoder(keys: tuple[str, ...], optional: tuple[str, ...]) -> Any:
     for key in optional:
         kind = types[key] | msgspec.UnsetType if key in types else Any
         fields.append((key, kind, msgspec.UNSET))
-    return msgspec.json.Decoder(list[msgspec.defstruct("Element", fields, gc=False)])
+    element: Any = msgspec.defstruct("Element", fields, gc=False)
+    return msgspec.json.Decoder(list[element])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import FileFormatError, VocMetricsWarning
 from ..limits import MAX_IMAGE_SIDE, MAX_POLYGON_COORDINATE
-from ..ops.rle import rle_of
+from ..ops.rle import read_compressed, rle_of
 from .entry_log import EntryLog
 from .json_rows import Rows
 from .tables import Integers
@@ -59,8 +60,12 @@ def read_segmentations(
     values: list[Any] = [None] * len(rows)
     empty: list[int] = []
     odd: list[int] = []
-    for index in np.flatnonzero(selected).tolist():
-        if index in rows.faults or index in rows.outside:
+    left_out = rows.faults.keys() | rows.outside.keys()
+    chosen = [index for index in np.flatnonzero(selected).tolist() if index not in left_out]
+    for index, rle in _compressed(rows, chosen, image_index, sizes):
+        values[index] = rle
+    for index in chosen:
+        if values[index] is not None:
             continue
         given = rows.rows[index].get("segmentation")
         if not (_is_polygons(given) if isinstance(given, list) else _is_run_lengths(given)):
@@ -81,6 +86,32 @@ def read_segmentations(
     if odd:
         _warn_of_odd(rows, odd)
     return values
+
+
+def _compressed(
+    rows: Rows, chosen: Sequence[int], image_index: Integers, sizes: Sequence[Size | None]
+) -> Iterator[tuple[int, Any]]:
+    """Index and run lengths of the elements that have them as text, read all at once.
+
+    That takes a tenth of the time. Nothing where any of them is at fault.
+    """
+    given = [(index, rows.rows[index].get("segmentation")) for index in chosen]
+    texts = [
+        (index, one)
+        for index, one in given
+        if type(one) is dict and type(one.get("counts")) is str and type(one.get("size")) is list
+    ]
+    stated = [one["size"] for _, one in texts]
+    sides = list(chain.from_iterable(stated))
+    if set(map(type, sides)) != {int} or max(sides) > MAX_IMAGE_SIDE:
+        return
+    for (index, one), size in zip(texts, stated, strict=True):
+        known = sizes[image_index[index]]
+        if not one["counts"].isascii() or (known is not None and size != [*known]):
+            return
+    found = read_compressed([one for _, one in texts])
+    if found is not None:
+        yield from zip([index for index, _ in texts], found[0], strict=True)
 
 
 def _sound_polygons(rows: Rows, index: int, given: Any, log: EntryLog) -> Any:

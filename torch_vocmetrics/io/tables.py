@@ -41,8 +41,8 @@ class RowOrigins(NamedTuple):
     @classmethod
     def of(cls, rows: Any, image_index: Integers, keep: NDArray[np.bool_]) -> RowOrigins:
         """The origins of those ``Rows`` that are kept."""
-        ids = [row.get("id") for row in rows.rows]
-        return cls(rows.path, rows.name, np.flatnonzero(keep), image_index[keep], ids)
+        kept_index = image_index if keep.all() else image_index[keep]
+        return cls(rows.path, rows.name, np.flatnonzero(keep), kept_index, rows.given_ids())
 
     def where(self, image: int, row: int) -> str:
         """The words for a row of an image: its element and, if it has one, its annotation id."""
