@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from ..errors import FileFormatError
@@ -18,7 +19,7 @@ def read_bytes(path: Path, *, max_bytes: int) -> bytes:
         OSError: if there is no such file or it may not be read.
     """
     with path.open("rb") as stream:
-        size = path.stat().st_size
+        size = os.fstat(stream.fileno()).st_size
         data = b"" if size > max_bytes else stream.read(size + 1)
         if len(data) > size:  # no plain file, which has no size beforehand: in portions
             portions, size = [data], 0

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from pathlib import Path
 
 from ..errors import FileFormatError
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+"""A name in the folder itself, of letters that every file system has."""
 
 
 def path_inside(folder: str | Path, name: str, *, to_write: bool = False) -> Path:
@@ -25,7 +29,10 @@ def path_inside(folder: str | Path, name: str, *, to_write: bool = False) -> Pat
         FileFormatError: if the name is absolute, has the part ``..``, a control character or a
             letter that no file system has, or leads outside through a symbolic link.
     """
-    folder, relative = Path(folder), Path(name)
+    folder = Path(folder)
+    if _PLAIN_NAME.fullmatch(name) and not to_write:
+        return folder / name
+    relative = Path(name)
     if not relative.name or relative.anchor or ".." in relative.parts or not _is_text(name):
         raise _outside(folder, name, "the name leads out of the folder")
     path = folder / relative

@@ -5,6 +5,7 @@ Most tools that write VOC's XML write no image sets. Then all annotations of the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -30,13 +31,17 @@ class VocImages(NamedTuple):
     Attributes:
         ids: image ids in the order of the set.
         annotations: the folder.
+        files: names of files that are known to be in the folder; others may be there too.
     """
 
     ids: tuple[str, ...]
     annotations: Path
+    files: frozenset[str] = frozenset()
 
     def path(self, image_id: str) -> Path:
         """The annotation of an image, in whichever form there is one."""
+        if f"{image_id}{ENDINGS[0]}" in self.files:
+            return path_inside(self.annotations, f"{image_id}{ENDINGS[0]}")
         xml, text = (path_inside(self.annotations, f"{image_id}{end}") for end in ENDINGS)
         return text if text.is_file() and not xml.is_file() else xml
 
@@ -68,12 +73,15 @@ def find_voc_images(
     if lists.is_dir():
         annotations = _child(folder, "Annotations")
         listed = image_set_path(lists, image_set or DEFAULT_SET)
-        ids = read_image_set(
-            listed,
-            known=lambda name: has_file(annotations, *(name + end for end in ENDINGS)),
-            max_bytes=max_bytes,
+        files = _files_of(annotations)
+
+        def known(name: str) -> bool:
+            names = [name + end for end in ENDINGS]
+            return not files.isdisjoint(names) or has_file(annotations, *names)
+
+        return VocImages(
+            read_image_set(listed, known=known, max_bytes=max_bytes), annotations, files
         )
-        return VocImages(ids, annotations)
     inner = folder if image_set is None else _child(folder, image_set)
     for annotations in (_child(inner, "Annotations"), inner):
         for end in ENDINGS:
@@ -178,6 +186,15 @@ def has_file(folder: Path, *names: str) -> bool:
         return any(path_inside(folder, name).is_file() for name in names)
     except FileFormatError:
         return False
+
+
+def _files_of(folder: Path) -> frozenset[str]:
+    """Names of the files in a folder, read at once; none if it cannot be listed."""
+    try:
+        with os.scandir(folder) as entries:
+            return frozenset(entry.name for entry in entries if entry.is_file())
+    except OSError:
+        return frozenset()
 
 
 def _child(folder: Path, name: str) -> Path:

@@ -94,9 +94,12 @@ def read_results(
         OSError: if there is no such file or it may not be read.
     """
     text = read_text(Path(path), max_bytes=max_bytes)
+    columns = _columns_of_plain(text)
+    if columns is not None and (table := _convert(columns, images)) is not None:
+        return table
     numbers = len(_COLUMNS) - 1
     rows = [fields for line in text.split("\n") if (fields := line.rsplit(None, numbers))]
-    table = _convert(rows, images)
+    table = _convert_rows(rows, images)
     if table is not None:
         return table
     own = log or EntryLog(path)
@@ -110,30 +113,59 @@ def read_results(
             sound.append(fields)
     if log is None:
         own.finish()
-    table = _convert(sound, images)
+    table = _convert_rows(sound, images)
     assert table is not None, f"{path}: rows without a fault"
     return table
 
 
-def _convert(rows: list[list[str]], images: ImageIndex) -> DetectionRows | None:
-    """Convert all rows at once, column by column; None if any of them has a fault."""
-    if any(len(fields) != len(_COLUMNS) for fields in rows):
+def _columns_of_plain(text: str) -> list[list[str]] | None:
+    """The words of each column, if every row has as many words as there are columns.
+
+    No list is made for each row, so that the garbage collector has nothing to look at.
+    """
+    if not text.isascii():
         return None
-    columns = list(zip(*rows, strict=True)) or [()] * len(_COLUMNS)
-    index = images.find([name.strip() for name in columns[0]])
+    letters = np.frombuffer(text.encode("ascii"), np.uint8)
+    blank = _IS_BLANK[letters]
+    starts = ~blank
+    starts[1:] &= blank[:-1]
+    first_words = np.cumsum(starts)[letters == _NEWLINE]
+    counts = np.diff(first_words, prepend=0, append=int(np.count_nonzero(starts)))
+    if not np.isin(counts, (0, len(_COLUMNS))).all():
+        return None
+    words = text.split()
+    return [words[column :: len(_COLUMNS)] for column in range(len(_COLUMNS))]
+
+
+_NEWLINE = ord("\n")
+_IS_BLANK = np.array([chr(letter).isspace() for letter in range(256)], np.bool_)
+
+
+def _convert_rows(rows: list[list[str]], images: ImageIndex) -> DetectionRows | None:
+    """Convert rows that may have names with blanks; None if any of them has a fault."""
+    if not set(map(len, rows)) <= {len(_COLUMNS)}:
+        return None
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in _COLUMNS]
+    return _convert([list(map(str.strip, columns[0])), *columns[1:]], images)
+
+
+def _convert(columns: list[list[str]], images: ImageIndex) -> DetectionRows | None:
+    """Convert all rows at once, column by column; None if any of them has a fault."""
+    index = images.find(columns[0])
     if None in index:
         return None
     try:
-        numbers = np.array([list(map(float, column)) for column in columns[1:]])
+        numbers = [np.fromiter(map(float, one), np.float64, len(one)) for one in columns[1:]]
     except ValueError:
         return None
     plain = all("_" not in (text := "".join(column)) and text.isascii() for column in columns[1:])
-    if not plain or np.isnan(numbers[0]).any() or not np.isfinite(numbers[1:]).all():
+    scores, boxes = numbers[0], np.stack(numbers[1:], axis=1)
+    if not plain or np.isnan(scores).any() or not np.isfinite(boxes).all():
         return None
     return DetectionRows(
         image_index=np.array(index, np.int64),
-        scores=numbers[0],
-        boxes=np.ascontiguousarray(numbers[1:].T),
+        scores=scores,
+        boxes=boxes,
     )
 
 

@@ -1,0 +1,199 @@
+"""Typed columns of COCO's files: the same as element by element, whatever a file holds."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from torch_vocmetrics import VocMetricsError
+from torch_vocmetrics.io import (
+    coco_lists,
+    plain_rows,
+    read_coco_detections,
+    read_coco_ground_truths,
+)
+
+TRUTH = (
+    '{"images": [{"id": 9, "height": 4, "width": 5}, {"id": 3, "file_name": "000003.jpg"}], '
+    '"categories": [{"id": 7, "name": "dog"}, {"id": 2, "name": "cat"}], "annotations": [%s]}'
+)
+SOUND = '{"id": 1, "image_id": 9, "category_id": 7, "bbox": [0, 1.5, 2, 3], "area": 6}'
+OBJECTS = [
+    SOUND,
+    "",
+    f'{SOUND}, {{"image_id": 3, "category_id": 2, "bbox": [1, 1, 1, 1], "iscrowd": 1}}',
+    *(
+        SOUND.replace(old, new)
+        for old, new in (
+            ("}", ', "ignore": true, "difficult": 0, "truncated": 1}'),
+            ("}", ', "iscrowd": 2}'),
+            ("}", ', "iscrowd": 1.0}'),
+            ("}", ', "segmentation": [{"a": 1}, {"b": 2}], "name": "}, {"}'),
+            ("}", ', "caption": "\xe9\u20ac"}'),
+            ('"image_id": 9', '"image_id": 4'),
+            ('"image_id": 9', '"image_id": "9"'),
+            ('"image_id": 9', '"image_id": 9.0'),
+            ('"image_id": 9', '"image_id": 9223372036854775808'),
+            ('"image_id": 9, ', ""),
+            ('"category_id": 7', '"category_id": 1'),
+            ("[0, 1.5, 2, 3]", "[0, 1.5, 2]"),
+            ("[0, 1.5, 2, 3]", "[0, 1.5, -2, 3]"),
+            ("[0, 1.5, 2, 3]", "[0, 1.5, NaN, 3]"),
+            ("[0, 1.5, 2, 3]", "[0, 1e400, 2, 3]"),
+            ("[0, 1.5, 2, 3]", "[0, 12345678901234567890, 0.1, 1e-400]"),
+            ('"area": 6', '"area": -1'),
+            ('"area": 6', '"area": null'),
+            ('"id": 1', '"id": 0'),
+            ('"id": 1', '"id": null'),
+            ('"id": 1', '"id": "a"'),
+            ('"id": 1', '"id": 1, "id": 0'),
+            ("}", ",}"),
+            ("}", ', "x": [1}'),
+            ("}", ', "x": "\\q"}'),
+        )
+    ),
+]
+ROW = '{"image_id": 9, "category_id": 2, "bbox": [0, 1, 2, 3], "score": 0.1}'
+RESULTS = [
+    "[]",
+    " [ ] \n",
+    f"[{ROW}]",
+    f"[{ROW},\n {ROW.replace('9', '3')} , {ROW}]",
+    f"[{ROW},]",
+    f"[{ROW}] 1",
+    f"[{ROW}",
+    "{}",
+    f'{{"annotations": [{ROW}]}}',
+    f"[{ROW}, 1]",
+    *(
+        f"[{ROW}, {ROW.replace(old, new)}]"
+        for old, new in (
+            ("0.1", "Infinity"),
+            ("0.1", "1"),
+            ("0.1", "true"),
+            ("0.1", '"0.1"'),
+            ('"image_id": 9', '"image_id": 1'),
+            ('"image_id": 9', '"image_id": "000003.jpg"'),
+            ('"category_id": 2', '"category_id": 3'),
+            ("}", ', "id": 5}'),
+            ("}", ', "image_id": 3}'),
+        )
+    ),
+]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, torch.Tensor | np.ndarray):
+        return str(value.dtype), value.tolist()
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value
+
+
+def outcome(read: Callable[[], Any]) -> tuple[Any, list[str]]:
+    """What a reader gives or says, and its warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            got = {key: _plain(value) for key, value in vars(read()).items()}
+        except VocMetricsError as error:
+            got = {"error": str(error)}
+    return got, [str(one.message) for one in caught]
+
+
+def _refuse(*_: object) -> Any:
+    raise plain_rows.NotPlain
+
+
+@pytest.fixture(name="both")
+def _both(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
+    pytest.importorskip("msgspec")
+
+    def compare(read: Callable[[], Any]) -> None:
+        typed = outcome(read)
+        with monkeypatch.context() as patch:
+            patch.setattr(coco_lists, "read_plain_list", _refuse)
+            assert outcome(read) == typed
+
+    return compare
+
+
+@pytest.mark.parametrize("inclusive", [False, True])
+@pytest.mark.parametrize("objects", OBJECTS)
+def test_ground_truths(tmp_path: Path, both: Any, objects: str, inclusive: bool) -> None:
+    path = tmp_path / "gt.json"
+    path.write_text(TRUTH % objects, encoding="utf-8")
+    both(lambda: read_coco_ground_truths(path, inclusive_pixels=inclusive))
+    both(lambda: read_coco_ground_truths(path, class_names=["cat"], on_fault="skip"))
+
+
+@pytest.mark.parametrize("results", RESULTS)
+def test_results(tmp_path: Path, both: Any, results: str) -> None:
+    (tmp_path / "gt.json").write_text(TRUTH % SOUND)
+    truth = read_coco_ground_truths(tmp_path / "gt.json")
+    path = tmp_path / "dt.json"
+    path.write_text(results)
+    both(lambda: read_coco_detections(path, truth, file_order=True))
+    both(lambda: read_coco_detections(path, truth, on_fault="skip"))
+
+
+@pytest.mark.parametrize("text", [b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf"])
+def test_letters_that_are_no_plain_utf8(tmp_path: Path, both: Any, text: bytes) -> None:
+    (tmp_path / "gt.json").write_text(TRUTH % SOUND)
+    truth = read_coco_ground_truths(tmp_path / "gt.json")
+    path = tmp_path / "dt.json"
+    for row in (b'[%s, {"x": "%s"}]' % (ROW.encode(), text), text + b"[%s]" % ROW.encode()):
+        path.write_bytes(row)
+        both(lambda: read_coco_detections(path, truth, on_fault="skip"))
+
+
+def test_sound_files_are_read_in_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("msgspec")
+    monkeypatch.setattr(plain_rows, "_BLOCK", 64)  # several blocks
+    monkeypatch.setattr(coco_lists, "parse_json", _refuse)
+    (tmp_path / "gt.json").write_text(TRUTH % ", ".join([SOUND] * 5).replace('"id": 1,', ""))
+    (tmp_path / "dt.json").write_text(f"[{', '.join([ROW] * 5)}]")
+    truth = read_coco_ground_truths(tmp_path / "gt.json")
+    found = read_coco_detections(tmp_path / "dt.json", truth)
+    assert truth.targets[1]["boxes"].tolist() == [[0, 1.5, 2, 3]] * 5
+    assert truth.targets[1]["area"].tolist() == [6] * 5
+    assert found.predictions[1]["scores"].tolist() == [0.1] * 5
+    assert found.num_detections == (5, 0)
+
+
+def test_without_the_library_files_are_read_by_the_standard_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plain_rows, "_msgspec", _refuse)
+    monkeypatch.setattr(plain_rows, "_members_decoder", _refuse)
+    monkeypatch.setattr(plain_rows, "_decoder", _refuse)
+    (tmp_path / "gt.json").write_text(TRUTH % SOUND)
+    truth = read_coco_ground_truths(tmp_path / "gt.json")
+    assert truth.targets[1]["boxes"].tolist() == [[0, 1.5, 2, 3]]
+
+
+def test_blocks_end_between_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_rows, "_BLOCK", 4)
+    text = b'[{"a": 1}, {"a": 2} ,\n{"a": 3},{"a": 4}]'
+    blocks = list(plain_rows._blocks(text, 1, len(text) - 1))
+    assert len(blocks) > 1
+    assert [row["a"] for block in blocks for row in json.loads(block)] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "values", [[], [5], [3, 1, 3, 2], [-7, -7, 0], [2**62, -(2**62), 2**62], [10**6, 1]]
+)
+def test_distinct(values: list[int]) -> None:
+    column = np.array(values, np.int64)
+    distinct, inverse = plain_rows._distinct(column)
+    assert distinct.tolist() == sorted(set(values))
+    assert distinct[inverse].tolist() == values
