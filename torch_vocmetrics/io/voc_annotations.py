@@ -127,6 +127,11 @@ def _text(node: Element | None, tag: str) -> str:
     return "" if node is None else (node.findtext(tag) or "").strip()
 
 
+def _view(node: Element) -> str:
+    view = _text(node, "pose")
+    return "" if view == "Unspecified" else view
+
+
 _PLAIN_FIELDS = frozenset(("name", "pose", "truncated", "occluded", "difficult", "bndbox"))
 
 
@@ -140,7 +145,7 @@ def _plain_object(node: Element) -> VocObject | None:
     if bounds is None or len(texts) != len(node) or not texts.keys() <= _PLAIN_FIELDS:
         return None
     corners = {child.tag: child.text or "" for child in bounds}
-    name, view = texts.get("name", "").strip(), texts.get("pose", "").strip()
+    name = texts.get("name", "").strip()
     if not name or len(bounds) != len(CORNERS) or corners.keys() != _CORNERS:
         return None
     numbers = "".join(corners.values())
@@ -159,7 +164,7 @@ def _plain_object(node: Element) -> VocObject | None:
         difficult=texts.get("difficult", "").strip() == "1",
         truncated=texts.get("truncated", "").strip() == "1",
         occluded=texts.get("occluded", "").strip() == "1",
-        view="" if view == "Unspecified" else view,
+        view=_view(node),
     )
 
 
@@ -168,7 +173,6 @@ def _xml_object(where: str, node: Element) -> VocObject:
     if not name:
         raise FileFormatError("no <name> in the object", where=where, remedy="name its class")
     where += f" ({name})"
-    view = _text(node, "pose")
     parts = (
         VocPart(name=_text(part, "name"), box=xml_box(part, f"{where}, part {k}"))
         for k, part in enumerate(node.findall("part"), 1)
@@ -181,7 +185,7 @@ def _xml_object(where: str, node: Element) -> VocObject:
         difficult=_is_set(node, "difficult"),
         truncated=_is_set(node, "truncated"),
         occluded=_is_set(node, "occluded"),
-        view="" if view == "Unspecified" else view,
+        view=_view(node),
         parts=tuple(parts),
         actions=None
         if actions is None
