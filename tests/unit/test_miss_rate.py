@@ -24,6 +24,7 @@ from torch_vocmetrics import (
 from torch_vocmetrics.examples import filtering_study
 from torch_vocmetrics.matching import fused
 from torch_vocmetrics.matching.jaccard import Assignment
+from torch_vocmetrics.matching.shapes import shapes_of
 from torch_vocmetrics.miss_rates import FppiCurve, jaccard_index, mean_precision
 from torch_vocmetrics.protocols import FppiReferences, MissRateProtocol, protocol_file
 from torch_vocmetrics.results import CrowdMissRateResult, reading_place, unread_miss_rate
@@ -209,6 +210,15 @@ def test_typical_aspect_ratios_are_closer_than_the_bound() -> None:
         target = one([[100.0, 100.0, width, 100.0]])
         counted = LogAverageMissRate(made, box_format="xywh").update([one([], [])], [target])
         assert counted.compute().num_positives.tolist() == counts
+
+
+def test_boxes_are_clipped_to_the_image() -> None:
+    """CrowdDet clip_all_boader: near corners to 0 .. side - 1, far ones to 0 .. side."""
+    boxes = torch.tensor([[-30.0, 5.0, 20.0, 200.0], [90.0, -9.0, 30.0, 4.0], [120.0, 0, 9.0, 9.0]])
+    image, sizes = torch.zeros(3, dtype=torch.int64), torch.tensor([[50, 100]])
+    shapes = shapes_of(boxes, "xywh", image, sizes)
+    corners = torch.stack([shapes.x1, shapes.y1, shapes.x2, shapes.y2], dim=1)
+    assert corners.tolist() == [[0, 5, 0, 50], [90, 0, 100, 0], [99, 0, 100, 9]]
 
 
 def test_states_of_other_rules_are_refused() -> None:

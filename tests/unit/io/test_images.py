@@ -103,3 +103,28 @@ def test_files_without_an_end_and_limits_without_sense(tmp_path: Path) -> None:
     assert read_bytes(tmp_path / "a.txt", max_bytes=3) == b"abc"
     with pytest.raises(FileFormatError, match="limit of 2 bytes, got 3 bytes"):
         read_bytes(tmp_path / "a.txt", max_bytes=2)
+
+
+def test_label_images_are_paired_by_name(tmp_path: Path) -> None:
+    """Cityscapes: predictions begin with the id; elsewhere they have the name of the truth."""
+    names = ("city/truth/a/x_1_gtFine_labelIds.png", "city/found/b/x_1_pred.png")
+    for name in (*names, "plain/truth/y.png", "plain/found/c/y.png", "plain/found/y_2.png"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    city, plain = (
+        io.pair_label_images(tmp_path / kind / "truth", tmp_path / kind / "found")
+        for kind in ("city", "plain")
+    )
+    assert city == [("x_1", tmp_path / names[0], tmp_path / names[1])]
+    truth, found = tmp_path / "plain/truth/y.png", tmp_path / "plain/found/c/y.png"
+    assert plain == [("y", truth, found)]
+
+
+def test_images_of_one_row_are_painted(tmp_path: Path) -> None:
+    path = tmp_path / "cat.txt"
+    path.write_text("a 0.5 2 1 3 1\n")
+    (image,) = io.create_segmentations_from_detections(
+        {"cat": path}, {"a": (1, 4)}, class_names=["cat"]
+    )
+    assert (image.classes != 0).tolist() == [[False, True, True, False]]

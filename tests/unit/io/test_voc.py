@@ -12,11 +12,13 @@ import torch
 from torch_vocmetrics import FileFormatError, VocMetricsWarning
 from torch_vocmetrics.io import (
     GroundTruthFile,
+    create_segmentations_from_detections,
     find_results,
     read_image_set,
     read_voc_detections,
     read_voc_ground_truths,
 )
+from torch_vocmetrics.io.voc_coco import _image_ids
 
 OBJECT = (
     "<object><name>{name}</name><difficult>{difficult}</difficult><bndbox><xmin>{k}</xmin>"
@@ -189,3 +191,21 @@ def test_a_hundred_thousand_rows_take_no_time(tmp_path: Path) -> None:
     assert time.process_time() - started < 2
     assert detections.num_detections == (100_000,)
     assert detections.predictions[7]["scores"][1].item() == numbers[5007][0]
+
+
+@pytest.mark.parametrize("column", [2, 3, 4, 5])
+def test_every_coordinate_is_finite(column: int, tmp_path: Path) -> None:
+    fields = ["a", "0.5", "1", "2", "3", "4"]
+    fields[column] = "inf"
+    path = tmp_path / "cat.txt"
+    path.write_text(" ".join(fields) + "\n")
+    painted = create_segmentations_from_detections(
+        {"cat": path}, {"a": (9, 9)}, class_names=["cat"]
+    )
+    with pytest.raises(FileFormatError, match="line 1"):
+        list(painted)
+
+
+def test_images_of_equal_names_in_several_folders() -> None:
+    files = ["train/x.jpg", "val/x.jpg", "val/y.jpg"]
+    assert _image_ids(files, Path("gt.json")) == ["train/x", "val/x", "y"]
