@@ -59,7 +59,8 @@ class _Calls(TorchFunctionMode):
         self.steps = steps
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.steps.step()
+        if func is not torch._C._set_grad_enabled:  # Else no_grad() could not undo its own setting.
+            self.steps.step()
         return func(*args, **(kwargs or {}))
 
 
@@ -140,6 +141,7 @@ def _sync(scene: Scene) -> Any:
 
     with (
         mock.patch.object(base, "num_ranks", return_value=2),
+        mock.patch.object(base, "warns_for_all", return_value=True),
         mock.patch.object(base, "sync", sync),
     ):
         return scene.metric.compute()

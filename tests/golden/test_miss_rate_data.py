@@ -151,7 +151,7 @@ def caltech_targets(seed: int) -> list[dict[str, Any]]:
     for target in read.targets:
         visible = target["visibility"]
         partly = torch.from_numpy(rng.random(len(visible)) < 0.1) & (visible >= 0.8)
-        visible = torch.where(visible >= 0.8, math.inf, visible)
+        visible = torch.where(visible >= 0.8, math.nan, visible)
         target["visibility"] = torch.where(partly, 0.7, visible)
         wide = torch.from_numpy(rng.random(len(visible)) < 0.1)
         target["boxes"][wide, 2] *= 1.5

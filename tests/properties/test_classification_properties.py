@@ -198,7 +198,7 @@ def test_update_on_a_device_waits_for_nothing() -> None:
         metric = ClassificationAP("voc2012", num_classes=2)
         metric.update(scores, targets, [1, 2, 3, 4])
         metric.update(scores, torch.zeros(4, 2, dtype=torch.int64, device="cuda"), [5, 6, 7, 8])
-        assert {table.scores.device.type for table, _ in metric._accumulated.pending} == {"cuda"}
+        assert {table.scores.device.type for table, *_ in metric._accumulated.pending} == {"cuda"}
 
 
 def test_a_fault_found_on_a_device_stays_until_reset() -> None:
