@@ -29,8 +29,19 @@ class _ImageRows:
         """The tensors by name."""
         return {name: one for name, one in vars(self).items() if isinstance(one, Tensor)}
 
+    @property
+    def is_cpu(self) -> bool:
+        """Whether all columns are on the CPU."""
+        # A loop over all attributes, since this is asked for every batch.
+        for value in vars(self).values():
+            if isinstance(value, Tensor) and not value.is_cpu:
+                return False
+        return True
+
     def to(self, device: torch.device) -> Self:
         """The same rows on a device; from the host to CUDA in one copy that does not wait."""
+        if device.type == "cpu" and self.is_cpu:
+            return self
         columns = self._columns()
         if all(column.device == device for column in columns.values()):
             return self

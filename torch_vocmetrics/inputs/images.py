@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,7 +22,7 @@ from .forms import as_images
 from .keys import DETECTION, PREDICTION, TARGET, check_images, check_keys, keys_of
 from .masks import read_masks, suspects_of_masks, with_boxes
 from .numbers import on_host
-from .packing import ImageList, PackedRows, Rows, Side
+from .packing import ImageList, PackedRows, Rows, Side, columns_of
 from .per_image import (
     ImageIds,
     ImageSizes,
@@ -32,6 +33,9 @@ from .per_image import (
     read_sizes,
     sizes_as_tensor,
 )
+
+READ_IF_GIVEN = (*FLAGS, "area", *OPTIONAL_COLUMNS)
+"""Columns of targets for which there is a value where they are not given."""
 
 
 class InputRules(NamedTuple):
@@ -102,7 +106,9 @@ class Batch:
     @property
     def mask_bytes(self) -> int:
         """Memory that masks take."""
-        masks = (*(self.detections.masks or ()), *(self.ground_truths.masks or ()))
+        if self.detections.masks is None:
+            return 0
+        masks = (*self.detections.masks, *(self.ground_truths.masks or ()))
         return sum(one.num_bytes for one in masks)
 
 
@@ -179,8 +185,7 @@ def _checked(
     Rows on the host are checked there before they are moved. Others, and columns on several
     devices, are moved before, since checks need one device that has float64.
     """
-    given = vars(rows).values()
-    if not all(value.is_cpu for value in given if isinstance(value, Tensor)):
+    if not rows.is_cpu:
         rows = rows.to(work)
     num_labels = 0 if rules.label_ids else rules.num_classes
     inverted = rules.inverted_boxes
@@ -240,8 +245,9 @@ def _side(
     if isinstance(images, Mapping):
         unread = check_keys(images, keys, f"{name}s")
         return PackedRows(images, name, rules.box_format), unread
-    unread = check_images(images, keys, name)
-    return ImageList(images, name, rules.box_format), unread
+    columns, distinct = columns_of(images)
+    unread = check_images(images, distinct, keys, name)
+    return ImageList(images, name, rules.box_format, columns=columns), unread
 
 
 def _pack_detections(side: Side, rules: InputRules) -> tuple[Detections, list[str]]:
@@ -261,18 +267,22 @@ def _pack_detections(side: Side, rules: InputRules) -> tuple[Detections, list[st
 
 def _pack_ground_truths(side: Side, rules: InputRules) -> tuple[GroundTruths, list[str]]:
     """Ground truths, and the columns that are not yet known to be sound."""
-    read = {name for name in keys_of(rules.task, TARGET).names if name in side}
+    names = keys_of(rules.task, TARGET).names
+    read = {name for name in READ_IF_GIVEN if name in names and name in side}
     labels, known = _class_index(side.column("labels"), rules)
     doubtful = [] if known else ["labels"]
-    flags = torch.zeros_like(labels, dtype=torch.uint8)
+    flags = None
     for bit, key in enumerate(FLAGS):
         if key in read:
             flag = side.column(key)
-            if flag.device != flags.device:
-                flags, flag = on_one_device([flags, flag])
-            flags = flags.add_(flag, alpha=1 << bit)
-            if flag.dtype != torch.bool:
+            if flag.dtype == torch.bool:
+                flag = flag.view(torch.uint8)
+            else:
                 doubtful.append("flags")
+            flag = flag << bit if bit else flag
+            flags = flag if flags is None else torch.add(*on_one_device([flags, flag]))
+    if flags is None:
+        flags = torch.zeros_like(labels, dtype=torch.uint8)
     if "area" in read:
         area = side.column("area")
         doubtful.append("area")
@@ -288,9 +298,10 @@ def _pack_ground_truths(side: Side, rules: InputRules) -> tuple[GroundTruths, li
 def _class_index(labels: Tensor, rules: InputRules) -> tuple[Tensor, bool]:
     """Class index of each label, negative for an unknown one; and whether all are known."""
     if rules.label_ids is None:
-        if labels.numel() and on_host(labels):
-            lowest, highest = torch.aminmax(labels)
-            if lowest.item() >= 0 and highest.item() < rules.num_classes:
+        if labels.shape[0] and on_host(labels):
+            # As unsigned numbers negative labels are above all classes: one pass.
+            largest = np.maximum.reduce(labels.numpy().view(np.uint64))
+            if largest < rules.num_classes:
                 return labels, True
         known, classes = (labels >= 0) & (labels < rules.num_classes), labels
     else:

@@ -178,8 +178,19 @@ def meant_by(name: str, near: tuple[tuple[str, str], ...]) -> str | None:
     return keys[mistyped[0]] if mistyped else None
 
 
-def check_images(images: Sequence[Mapping[str, Any]], keys: SideKeys, side: str) -> frozenset[str]:
+def check_images(
+    images: Sequence[Mapping[str, Any]],
+    distinct: Collection[tuple[str, ...]],
+    keys: SideKeys,
+    side: str,
+) -> frozenset[str]:
     """Check the keys of every image of a batch, most of which have the same ones.
+
+    Args:
+        images: one mapping per image.
+        distinct: the keys of the images; those that several images share once.
+        keys: which there may be.
+        side: predictions or targets.
 
     Returns:
         Names that no metric reads.
@@ -188,9 +199,9 @@ def check_images(images: Sequence[Mapping[str, Any]], keys: SideKeys, side: str)
         InputError: naming the first image at fault, as :func:`check_keys`.
     """
     unread = frozenset[str]()
-    for names in dict.fromkeys(map(tuple, images)):
+    for names in distinct:
         if not (keys.required.issubset(names) and keys.names.issuperset(names)):
-            image = next(place for place, rows in enumerate(images) if tuple(rows) == names)
+            image = next(place for place, rows in enumerate(images) if set(rows) == set(names))
             unread |= check_keys(names, keys, f"{side} {image}")
     return unread
 

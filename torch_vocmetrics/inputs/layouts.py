@@ -18,7 +18,7 @@ from .forms import as_images
 from .images import image_ids_of, work_device
 from .keys import LAYOUT, PREDICTION, TARGET, check_images, check_keys, keys_of
 from .numbers import WRONG_FLAG
-from .packing import ImageList, PackedRows, Rows, Side
+from .packing import ImageList, PackedRows, Rows, Side, columns_of
 from .per_image import ImageIds, compare_ids
 
 
@@ -155,7 +155,7 @@ def _read(
         whole["counts"] = [len(whole["labels"])]
         rows = PackedRows(_with_boxes(images), name, "xyxy")
         return (rows, PackedRows(whole, name, "xyxy", "part_")), unread
-    unread = check_images(images, keys, name)
+    unread = check_images(images, columns_of(images)[1], keys, name)
     parts = [{"boxes": one["part_boxes"], "labels": one["part_labels"]} for one in images]
     sides = (
         ImageList([_with_boxes(one) for one in images], name, "xyxy"),

@@ -31,9 +31,13 @@ WRONG_FLAG = 16
 
 
 class Kind(NamedTuple):
-    """A kind of number: how to convert a tensor (None: impossible), and words for the error."""
+    """A kind of number: how to convert a tensor (None: impossible), and words for the error.
+
+    Tensors of the types ``unchanged`` stay as they are; empty ones become ``dtype``.
+    """
 
     convert: Callable[[Tensor], Tensor | None]
+    unchanged: tuple[torch.dtype, ...]
     dtype: torch.dtype
     expected: str
     remedy: str
@@ -73,9 +77,19 @@ def _to_flag(values: Tensor) -> Tensor | None:
     return is_one.to(torch.uint8).masked_fill_((numbers != 0) & ~is_one, WRONG_FLAG)
 
 
-FLOATING = Kind(_to_floating, torch.float32, "must be real numbers", "convert with .float()")
-INTEGERS = Kind(_to_integers, torch.int64, "must be integers", "convert with .long()")
-FLAG = Kind(_to_flag, torch.uint8, "must be bool, or 0 and 1", "convert with .bool()")
+FLOATING = Kind(
+    _to_floating,
+    (torch.float32, torch.float64),
+    torch.float32,
+    "must be real numbers",
+    "convert with .float()",
+)
+INTEGERS = Kind(
+    _to_integers, (torch.int64,), torch.int64, "must be integers", "convert with .long()"
+)
+FLAG = Kind(
+    _to_flag, (torch.bool,), torch.uint8, "must be bool, or 0 and 1", "convert with .bool()"
+)
 
 
 def tensor_of(value: object, where: Callable[[], str]) -> Tensor:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from itertools import compress
 from typing import Any, Protocol
 
@@ -24,6 +25,9 @@ from .numbers import EXACT_UP_TO, FLOATING, Kind, converted, is_plain, tensor_of
 from .per_image import entries_of
 
 Rows = Mapping[str, Any]
+
+Columns = dict[str, tuple[Any, ...]]
+"""The values of every key that any image has, None for images without it."""
 
 _DTYPE = operator.attrgetter("dtype")
 
@@ -63,17 +67,25 @@ class Side(Protocol):
 class ImageList(Side):
     """A :class:`Side` out of a list with one dict per image.
 
-    ``prefix`` comes before the keys in sentences, such as ``part_``.
+    ``prefix`` comes before the keys in sentences, such as ``part_``; ``columns`` are those of
+    ``images``, if somebody has read them.
     """
 
     def __init__(
-        self, images: Sequence[Rows], name: str, box_format: str, prefix: str = ""
+        self,
+        images: Sequence[Rows],
+        name: str,
+        box_format: str,
+        prefix: str = "",
+        *,
+        columns: Columns | None = None,
     ) -> None:
         self._images, self._name, self.box_format = images, name, box_format
         self._prefix = prefix
-        self._columns = _columns_of(images)
-        parts: Sequence[Any] = self._columns.get("boxes", ())
-        boxes = _joined(parts, (4,)) if _plain(parts) else None
+        self._columns = columns_of(images)[0] if columns is None else columns
+        given = self._columns.get("boxes", ())
+        parts: Sequence[Any] = given
+        boxes = _joined(given, (4,)) if _plain(given) else None
         if boxes is None:
             parts = [self._boxes(image) for image in range(len(images))]
             filled = [part for part in parts if part.shape[0]]
@@ -82,9 +94,11 @@ class ImageList(Side):
             self.coarse = _coarse(parts)
             boxes = self._cat("boxes", parts, FLOATING).reshape(-1, 4)
         else:
-            self.coarse = _coarse([boxes])
+            self.coarse = _coarse([boxes]) if boxes.dtype in EXACT_UP_TO else None
         self.counts = _lengths(parts, (4,))
-        self.boxes = converted(boxes, FLOATING, self._whole("boxes"))
+        if boxes.dtype not in FLOATING.unchanged:
+            boxes = converted(boxes, FLOATING, self._whole("boxes"))
+        self.boxes = boxes
 
     def __contains__(self, key: str) -> bool:
         return key in self._columns
@@ -94,10 +108,12 @@ class ImageList(Side):
         parts = self._columns.get(key, ())
         values = None
         if _plain(parts) and _lengths(parts, shape) == self.counts:
-            filled = list(compress(parts, self.counts)) if 0 in self.counts else parts
+            filled = tuple(compress(parts, self.counts)) if 0 in self.counts else parts
             if not filled:
                 return self.boxes.new_empty((0, *shape), dtype=kind.dtype)
             values = _joined(filled, shape)
+            if values is not None and values.dtype in kind.unchanged:
+                return values
         if values is None:
             sizes = [(count, *shape) for count in self.counts]
             rows = [self._rows(image, key, missing, size) for image, size in enumerate(sizes)]
@@ -207,7 +223,7 @@ class PackedRows(Side):
         """[N, *shape], the valid rows; copies, since a model may overwrite its outputs."""
         rows = values.reshape(-1, *shape)
         if not self._valid:
-            return rows.clone()
+            return rows.clone(memory_format=torch.contiguous_format)
         if rows.device not in self._valid:  # once for a device, since that is a copy
             host = next(iter(self._valid.values()))
             self._valid[rows.device] = to_device([host], rows.device)[0]
@@ -294,15 +310,17 @@ def as_plain(boxes: Tensor) -> Tensor:
     return boxes.as_subclass(Tensor) if hasattr(boxes, "format") else boxes
 
 
-def _columns_of(images: Sequence[Rows]) -> dict[str, tuple[Any, ...]]:
-    """The values of every key that any image has, None for images without it."""
-    keys = set(map(tuple, images))
-    if len(keys) == 1 and set(map(type, images)) == {dict}:
-        # Mostly the keys and their order are the same, and no image has to be asked for each.
-        return dict(
-            zip(keys.pop(), zip(*[rows.values() for rows in images], strict=True), strict=True)
-        )
-    return {key: tuple(rows.get(key) for rows in images) for key in set().union(*keys)}
+def columns_of(images: Sequence[Rows]) -> tuple[Columns, Collection[tuple[str, ...]]]:
+    """The columns of a list of images, and the distinct keys of images in the order of the list."""
+    keys = tuple(images[0]) if images else ()
+    if len(keys) > 1 and set(map(len, images)) == {len(keys)} and set(map(type, images)) == {dict}:
+        # Mostly all images have the same keys, and are asked for all of them at once.
+        with suppress(KeyError):
+            values = list(map(operator.itemgetter(*keys), images))
+            return dict(zip(keys, zip(*values, strict=True), strict=True)), (keys,)
+    distinct = dict.fromkeys(map(tuple, images))
+    names = set().union(*distinct)
+    return {key: tuple(rows.get(key) for rows in images) for key in names}, distinct
 
 
 def _plain(parts: Sequence[Any]) -> bool:
@@ -310,7 +328,7 @@ def _plain(parts: Sequence[Any]) -> bool:
     return set(map(type, parts)) == {Tensor}
 
 
-def _joined(parts: Sequence[Tensor], shape: tuple[int, ...]) -> Tensor | None:
+def _joined(parts: tuple[Tensor, ...], shape: tuple[int, ...]) -> Tensor | None:
     """Parts of shape [n, *shape] as one tensor; None where there are none or they need care.
 
     ``torch.cat`` itself refuses unlike shapes, and CUDA beside other devices. Number types it would
@@ -320,12 +338,12 @@ def _joined(parts: Sequence[Tensor], shape: tuple[int, ...]) -> Tensor | None:
     if len(set(map(_DTYPE, parts))) != 1:
         return None
     try:
-        values = torch.cat(tuple(parts))
+        values = torch.cat(parts)
     except torch.cuda.OutOfMemoryError:
         raise
     except RuntimeError:
         return None
-    if values.device.type not in ("cpu", "cuda") and any(part.is_cpu for part in parts):
+    if not (values.is_cpu or values.is_cuda) and any(part.is_cpu for part in parts):
         return None
     return values if is_plain(values) and values.shape[1:] == shape else None
 
