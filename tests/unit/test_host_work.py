@@ -159,3 +159,20 @@ def test_without_openmp_nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_openmp_setter", lambda: None)
     with module.host_work():
         assert torch.get_num_threads() == MANY
+
+
+def test_settings_are_as_before_after_ctrl_c_while_they_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    numbers = []
+
+    def interrupted(number: int) -> None:
+        numbers.append(number)
+        if number == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "_openmp_setter", lambda: interrupted)
+    with pytest.raises(KeyboardInterrupt), module.host_work():
+        pass
+    assert numbers == [1, MANY]
+    assert torch.is_grad_enabled()

@@ -275,12 +275,10 @@ def _pack_ground_truths(side: Side, rules: InputRules) -> tuple[GroundTruths, li
     for bit, key in enumerate(FLAGS):
         if key in read:
             flag = side.column(key)
-            if flag.dtype == torch.bool:
-                flag = flag.view(torch.uint8)
-            else:
+            if flag.dtype != torch.bool:
                 doubtful.append("flags")
-            flag = flag << bit if bit else flag
-            flags = flag if flags is None else torch.add(*on_one_device([flags, flag]))
+            bits = _shifted(flag, bit)
+            flags = bits if flags is None else torch.add(*on_one_device([flags, bits]))
     if flags is None:
         flags = torch.zeros_like(labels, dtype=torch.uint8)
     if "area" in read:
@@ -293,6 +291,14 @@ def _pack_ground_truths(side: Side, rules: InputRules) -> tuple[GroundTruths, li
         side.counts, side.boxes, labels, flags, area, side.box_format, **more
     )
     return ground_truths, doubtful
+
+
+def _shifted(flag: Tensor, bit: int) -> Tensor:
+    """[M] uint8: a column of flags, bool or uint8, moved to a bit."""
+    numbers = flag.view(torch.uint8)
+    if not on_host(numbers):
+        return numbers << bit
+    return torch.from_numpy(np.left_shift(numbers.numpy(), bit, dtype=np.uint8))
 
 
 def _class_index(labels: Tensor, rules: InputRules) -> tuple[Tensor, bool]:
