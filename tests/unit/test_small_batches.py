@@ -73,10 +73,10 @@ def test_images_may_have_their_keys_in_any_order_and_differ_in_them() -> None:
     first = prediction()
     turned = dict(reversed(first.items()))
     flags = torch.tensor([False, True, False])
-    targets = [target(iscrowd=flags), target(), target(ignore=flags)]
+    targets = [target(), target(iscrowd=flags), target(ignore=flags)]
     state = metric().update([first, turned, first], targets)
     flags_of_rows = state._accumulated.pending[0].ground_truths.flags
-    assert flags_of_rows.tolist() == [0, 2, 0, 0, 0, 0, 0, 4, 0]
+    assert flags_of_rows.tolist() == [0, 0, 0, 0, 2, 0, 0, 4, 0]
     assert state.compute().headline == 1.0
     with pytest.raises(InputError, match="prediction 1: key 'scores' is missing"):
         metric().update([first, target() | {"masks": None}], targets[:2])
