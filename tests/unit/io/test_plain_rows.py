@@ -41,6 +41,8 @@ OBJECTS = [
             ('"image_id": 9', '"image_id": "9"'),
             ('"image_id": 9', '"image_id": 9.0'),
             ('"image_id": 9', '"image_id": 9223372036854775808'),
+            ('"id": 1, "image_id": 9', '"id": 1, "image_id": -9223372036854775808'),
+            ('"category_id": 7', '"category_id": -9223372036854775808'),
             ('"image_id": 9, ', ""),
             ('"category_id": 7', '"category_id": 1'),
             ("[0, 1.5, 2, 3]", "[0, 1.5, 2]"),
@@ -151,7 +153,8 @@ def test_letters_that_are_no_plain_utf8(tmp_path: Path, both: Any, text: bytes) 
     (tmp_path / "gt.json").write_text(TRUTH % SOUND)
     truth = read_coco_ground_truths(tmp_path / "gt.json")
     path = tmp_path / "dt.json"
-    for row in (b'[%s, {"x": "%s"}]' % (ROW.encode(), text), text + b"[%s]" % ROW.encode()):
+    named = ROW.encode().replace(b"}", b', "x": "%s"}' % text)
+    for row in (b"[%s]" % named, text + b"[%s]" % ROW.encode()):
         path.write_bytes(row)
         both(lambda: read_coco_detections(path, truth, on_fault="skip"))
 
@@ -197,3 +200,19 @@ def test_distinct(values: list[int]) -> None:
     distinct, inverse = plain_rows._distinct(column)
     assert distinct.tolist() == sorted(set(values))
     assert distinct[inverse].tolist() == values
+
+
+def test_masks_of_another_size_are_a_fault(tmp_path: Path) -> None:
+    """Twenty pixels each, of an image of 5 x 4 where it is 4 x 5."""
+    (tmp_path / "gt.json").write_text(TRUTH % "")
+    truth = read_coco_ground_truths(tmp_path / "gt.json", boxes=False, masks=True)
+    row = {"image_id": 9, "category_id": 2, "score": 0.5}
+    masks = [{"size": size, "counts": "0d0"} for size in ([4, 5], [5, 4])]
+    for mask in masks:
+        (tmp_path / "dt.json").write_text(json.dumps([row | {"segmentation": mask}]))
+        if mask is masks[0]:
+            found = read_coco_detections(tmp_path / "dt.json", truth, boxes=False, masks=True)
+            assert len(found.predictions[1]["masks"]) == 1
+        else:
+            with pytest.raises(VocMetricsError, match=r"5, 4"):
+                read_coco_detections(tmp_path / "dt.json", truth, boxes=False, masks=True)

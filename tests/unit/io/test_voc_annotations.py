@@ -180,3 +180,15 @@ def test_the_limit_can_be_raised(tmp_path: Path) -> None:
 def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_annotation(tmp_path / "a.xml")
+
+
+def test_the_first_of_equal_fields_counts(tmp_path: Path) -> None:
+    """As ``find`` of ElementTree, which is the first element of a name."""
+    path = tmp_path / "a.xml"
+    box = "<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox>"
+    flags = "<difficult>1</difficult><difficult>0</difficult>"
+    path.write_text(
+        f"<annotation><object><name>dog</name><name>cat</name>{flags}{box}</object></annotation>"
+    )
+    only = read_annotation(path).objects[0]
+    assert (only.name, only.difficult, only.box) == ("dog", True, (1.0, 2.0, 3.0, 4.0))

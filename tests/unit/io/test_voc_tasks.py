@@ -354,3 +354,14 @@ def test_absurd_coordinates(value: str, tmp_path: Path) -> None:
     path.write_text(layout_xml(part=f"<part><class>head</class>{box}</part>"))
     with pytest.raises(FileFormatError, match=r"layout 1, part 1, bndbox/xmin: not a"):
         read_layouts(path)
+
+
+def test_words_that_are_missing_in_a_row_do_not_come_from_the_next(tmp_path: Path) -> None:
+    """Seven words and five make twelve, the words of two rows."""
+    path = tmp_path / "a.txt"
+    path.write_text("a .5 1 2 3 4 5\n.5 1 2 3 4\n")
+    with pytest.raises(FileFormatError, match="line 1"):
+        read_results(path, ImageIndex(["a", "5"]))
+    path.write_text("5 .5 1 2 3 4 5\n1 2 3 4 5\n")
+    with pytest.raises(FileFormatError, match="line 1"):
+        read_results(path, ImageIndex(["a", "5"]))
