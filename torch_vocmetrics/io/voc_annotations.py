@@ -113,13 +113,12 @@ def _xml_objects(
             empty.append(FileFormatError("the object is empty", where=where))
             continue
         try:
-            objects.append(_plain_object(node) or _xml_object(where, node))
+            objects.append(_xml_object(where, node))
         except FileFormatError as error:
             faults.append((_text(node, "name"), error))
     return objects, faults, empty
 
 
-_CORNERS = frozenset(CORNERS)
 _SOURCE = ("database", "annotation", "image")
 
 
@@ -130,42 +129,6 @@ def _text(node: Element | None, tag: str) -> str:
 def _view(node: Element) -> str:
     view = _text(node, "pose")
     return "" if view == "Unspecified" else view
-
-
-_PLAIN_FIELDS = frozenset(("name", "pose", "truncated", "occluded", "difficult", "bndbox"))
-
-
-def _plain_object(node: Element) -> VocObject | None:
-    """An object with the usual fields, each of them sound and there once, in a third of the time.
-
-    None for an object that only :func:`_xml_object` understands, or can say what is wrong with it.
-    """
-    texts = {child.tag: child.text or "" for child in node}
-    bounds = node.find("bndbox")
-    if bounds is None or len(texts) != len(node) or not texts.keys() <= _PLAIN_FIELDS:
-        return None
-    corners = {child.tag: child.text or "" for child in bounds}
-    name = texts.get("name", "").strip()
-    if not name or len(bounds) != len(CORNERS) or corners.keys() != _CORNERS:
-        return None
-    numbers = "".join(corners.values())
-    if "_" in numbers or not numbers.isascii():
-        return None
-    try:
-        xmin, ymin, xmax, ymax = [float(corners[corner]) for corner in CORNERS]
-    except ValueError:
-        return None
-    box = (xmin, ymin, xmax, ymax)
-    if not all(-MAX_COORDINATE <= value <= MAX_COORDINATE for value in box):
-        return None
-    return VocObject(
-        name=name,
-        box=box,
-        difficult=texts.get("difficult", "").strip() == "1",
-        truncated=texts.get("truncated", "").strip() == "1",
-        occluded=texts.get("occluded", "").strip() == "1",
-        view=_view(node),
-    )
 
 
 def _xml_object(where: str, node: Element) -> VocObject:
