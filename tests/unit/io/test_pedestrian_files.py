@@ -65,6 +65,7 @@ def test_indexed_detections(tmp_path: Path) -> None:
         ("0 1 2 3 4 0.5", r"the image index must be 1 \.\. 2"),
         ("1.5 1 2 3 4 0.5", r"the image index must be 1 \.\. 2"),
         ("1 1 2 3 4 0.5\n1 1 2 3 4", r"Dets\.txt, line 2: another number of columns, got 5"),
+        ("1 1 2 3 4 0.5\n1 1 2 3 -4 0.5", r"Dets\.txt, line 2: a box must not have a negative"),
         ("1 1 2 -3 4 0.5", r"Dets\.txt, line 1: a box must not have a negative"),
         ("1 1 2 3 4 nan", r"Dets\.txt, line 1: not a number, got 'nan'"),
         ("1 1 2 3 4 1_0", r"Dets\.txt, line 1: not a number"),
