@@ -244,6 +244,22 @@ def test_counts_of_parts_are_not_negative() -> None:
 # Files ----------------------------------------------------------------------------------------
 
 
+def test_later_layouts_of_a_person_are_skipped_where_only_the_first_counts() -> None:
+    rules = dataclasses.replace(load_protocol("layout/voc2008"), attempts="first_only")
+    parts = {
+        "part_boxes": [[30, 1, 60, 40], [1, 80, 20, 99]],
+        "part_labels": [0, 1],
+        "part_counts": [2],
+    }
+    person = parts | {"object_index": [1]}
+    layouts = {key: values * 3 for key, values in parts.items()}
+    layouts |= {"object_index": [1, 1, 1], "scores": [0.9, 0.8, 0.7]}
+    result = LayoutAP(rules).update([layouts], [person]).compute()
+    # The first layout is right. The other two are neither true nor false positives.
+    assert result.true_positives.tolist() == [1]
+    assert result.false_positives.tolist() == [0]
+
+
 def test_crowdhuman_ties_fall_by_the_order_of_the_annotations(tmp_path: Path) -> None:
     """``for ID in self.images`` walks the images as the annotations list them: "b" before "a"."""
     box = {
