@@ -227,6 +227,17 @@ def test_inverted_boxes_beside_a_protocol_that_refuses_them(protocols: list[str]
     DetectionAP("voc2007", num_classes=1).update([prediction([inverted])], [target()])
 
 
+def test_masks_of_both_sides_fill_a_chunk() -> None:
+    """A mask of 64 pixels is one word of 8 bytes."""
+    metric = DetectionAP("coco2017_segm", num_classes=1)
+    mask = torch.ones(1, 8, 8, dtype=torch.bool)
+    one = {"labels": [0], "masks": mask}
+    metric.update([one | {"scores": [0.5]}], [one])
+    once = metric._accumulated.fill.mask_bytes
+    metric.update([one | {"scores": [0.5]}], [{"labels": [], "masks": mask[:0]}])
+    assert metric._accumulated.fill.mask_bytes - once == once // 2 > 0
+
+
 def test_counts_of_parts_are_not_negative() -> None:
     """[3, -1] adds up to the two parts that there are."""
     rows = {
