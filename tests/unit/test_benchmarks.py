@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 import torch
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 PEER = "pycocotools"  # the one that is always installed
 MACHINE = {"cpu", "cores", "system", "python", "torch", "numpy", "torch_vocmetrics"}

@@ -13,6 +13,8 @@ from torch_vocmetrics.examples import validate_every_epoch
 from torch_vocmetrics.examples.detector import TinyDetector
 from torch_vocmetrics.examples.scenes import CLASS_NAMES, SIZE, SMALLEST_VISIBLE, make_scenes
 
+pytestmark = pytest.mark.slow
+
 
 def test_program_prints_one_row_per_epoch_and_the_map_rises():
     command = [sys.executable, "-m", "torch_vocmetrics.examples.validate_every_epoch"]

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("triton", reason="Triton is not to be had on this platform")
 
 PROGRAMS = Path(__file__).parent / "kernel_programs"

@@ -311,6 +311,7 @@ def test_no_factory_forgets_its_device(name: str) -> None:
         assert not differences(plain, other), f"seed {seed}"
 
 
+@pytest.mark.slow
 def test_filtering_study_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert filtering_study.main(["--frames", "20"]) == 0
     out = capsys.readouterr().out
