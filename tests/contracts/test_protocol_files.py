@@ -165,7 +165,7 @@ def test_own_file_and_replace(tmp_path: Path) -> None:
     assert changed.max_detections == (3, 300)
     assert changed.fingerprint != coco.fingerprint
     assert protocol_title(changed) == "detection/coco2017 (own rules)"
-    with pytest.raises(ProtocolError, match="iou_thresholds must be ascending"):
+    with pytest.raises(ProtocolError, match="iou_thresholds must be a list of 1 or more rising"):
         dataclasses.replace(coco, iou_thresholds=(0.5, 1.5))
     with pytest.raises(ProtocolError, match="recall_levels must not be empty"):
         dataclasses.replace(coco, recall_levels=())

@@ -206,7 +206,7 @@ def failure(capsys: pytest.CaptureFixture[str], argv: list[str]) -> str:
         (["--ground-truth", "gt.xml"], "neither a folder nor a .json file"),
         (["--ground-truth", "none.json"], "none.json: No such file or directory"),
         (["--iou-thresholds", "x"], "numbers with commas between, got 'x'"),
-        (["--iou-thresholds", "2"], "iou_thresholds must be ascending numbers"),
+        (["--iou-thresholds", "2"], "iou_thresholds must be a list of 1 or more rising numbers"),
         (["--max-detections", "0"], "max_detections must be distinct positive integers"),
         (["--device", "tpu"], "--device: must be cpu, cuda or cuda:N, got 'tpu'"),
         (["--device", "cuda:99"], "--device: no such device"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -40,7 +41,10 @@ def flags(values: object) -> str | None:
 
 def areas(ranges: object) -> str | None:
     """The value is a tuple of area ranges."""
-    expected = "must be a list of [name, lower, upper] triples, distinct names, lower <= upper"
+    expected = (
+        "must be a list of [name, lower, upper] triples, distinct names, lower <= upper, "
+        "None for no bound"
+    )
     if not isinstance(ranges, tuple) or not ranges:
         return expected
     for entry in ranges:
@@ -59,7 +63,13 @@ def read_areas(value: object) -> object:
     rows = [tuple(map(e.get, keys)) if isinstance(e, Mapping) else e for e in value]
     if not all(isinstance(entry, tuple) and len(entry) == len(keys) for entry in rows):
         return value
-    return tuple(AreaRange(*map(plain, entry)) for entry in rows)  # type: ignore[arg-type]
+    return tuple(_read_area(*entry) for entry in rows)
+
+
+def _read_area(name: object, lower: object, upper: object) -> AreaRange:
+    """An area range; a bound of None is no bound."""
+    bounds = (-math.inf if lower is None else lower, math.inf if upper is None else upper)
+    return AreaRange(name, *map(plain, bounds))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True)

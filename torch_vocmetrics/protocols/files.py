@@ -63,9 +63,8 @@ class ProtocolFile(NamedTuple):
             mistakes.append(f"title must be a string, got {shortened(title)}")
         rules, sources = _read_tables(TASKS.get(str(task), Protocol), tables, mistakes)
         if mistakes:
-            raise ProtocolError(
-                f"{len(mistakes)} mistakes: " + "; ".join(mistakes), where=str(path)
-            )
+            count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+            raise ProtocolError(f"{count}: " + "; ".join(mistakes), where=str(path))
         own = cls(str(task), tuple(names), str(title), rules, sources)
         try:
             own.protocol(names[0])

@@ -143,7 +143,7 @@ def ascending(lower: float, upper: float, *, least: int) -> Check:
     """The value is a tuple of at least ``least`` rising numbers in [lower, upper]."""
 
     def check(values: object) -> str | None:
-        expected = f"must be ascending numbers in [{lower}, {upper}], at least {least}, in a list"
+        expected = f"must be a list of {least} or more rising numbers in [{lower}, {upper}]"
         if not isinstance(values, tuple) or not all(is_number(value) for value in values):
             return expected
         inside = all(lower <= value <= upper for value in values)

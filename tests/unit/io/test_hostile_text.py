@@ -225,9 +225,7 @@ def test_sources_that_are_no_table(tmp_path: Path) -> None:
     table = COCO.index("[matching.sources]")
     rest = COCO.index("\n[", table + 1)
     path.write_text(COCO[:table] + "sources = [1]\n" + COCO[rest:])
-    with pytest.raises(
-        ProtocolError, match=r"own\.toml: 1 mistakes: \[matching\.sources\] must be"
-    ):
+    with pytest.raises(ProtocolError, match=r"own\.toml: 1 mistake: \[matching\.sources\] must be"):
         load_protocol(path)
 
 
