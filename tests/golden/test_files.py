@@ -32,8 +32,9 @@ def load_file_cases() -> list[dict[str, Any]]:
 CASES = load_file_cases()
 
 
-def test_there_are_cases() -> None:
-    assert CASES
+def test_every_line_of_the_file_is_a_case() -> None:
+    """A folder may have no such file, but an empty list beside a file would test nothing."""
+    assert bool(CASES) == shared_file("cases", "files.jsonl").is_file()
 
 
 def write_files(folder: Path, files: dict[str, Any]) -> None:
