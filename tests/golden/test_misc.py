@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support import load_extra, name_of, same
 
-from torch_vocmetrics.averages import all_points
+from torch_vocmetrics.curves.averages import all_points
 from torch_vocmetrics.reference.detection import all_points_ap
 
 

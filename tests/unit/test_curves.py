@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from torch_vocmetrics import DetectionAP, load_protocol
-from torch_vocmetrics.averages import average_of, mean_over_classes, roc_area
-from torch_vocmetrics.curves import normalized_precision
+from torch_vocmetrics.curves.averages import average_of, mean_over_classes, roc_area
+from torch_vocmetrics.curves.precision_recall import normalized_precision
+from torch_vocmetrics.curves.ranking import Ranker
 from torch_vocmetrics.lanes import Lanes
 from torch_vocmetrics.ops.ordering import rank_order
-from torch_vocmetrics.ranking import Ranker
 from torch_vocmetrics.tables.records import joined
 
 LEVELS = tuple(level / 10 for level in range(11))

@@ -21,11 +21,11 @@ from torch_vocmetrics import (
     VocMetricsWarning,
     load_protocol,
 )
+from torch_vocmetrics.curves.miss_rate import FppiCurve, jaccard_index, mean_precision
 from torch_vocmetrics.examples import filtering_study
 from torch_vocmetrics.matching import fused
 from torch_vocmetrics.matching.jaccard import Assignment
 from torch_vocmetrics.matching.shapes import shapes_of
-from torch_vocmetrics.miss_rates import FppiCurve, jaccard_index, mean_precision
 from torch_vocmetrics.protocols import FppiReferences, MissRateProtocol, protocol_file
 from torch_vocmetrics.results import CrowdMissRateResult, reading_place, unread_miss_rate
 

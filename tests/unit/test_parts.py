@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from torch_vocmetrics import DetectionAP, summaries
+from torch_vocmetrics import DetectionAP
+from torch_vocmetrics.curves import coco_means, detection_result
+from torch_vocmetrics.curves.ranking import Ranker
 from torch_vocmetrics.lanes import Lanes
 from torch_vocmetrics.metrics import recorded
 from torch_vocmetrics.ops.selection import rows_where, take
 from torch_vocmetrics.ragged import Detections, GroundTruths, even_shares
-from torch_vocmetrics.ranking import Ranker
 from torch_vocmetrics.tables.records import MatchRecords
 
 
@@ -50,8 +51,8 @@ def test_shares_and_blocks_change_nothing(protocol: str, monkeypatch: pytest.Mon
     wanted = numbers()
     for rows, block in ((200, 2**15), (200, 50), (200, 1), (1, 60)):
         monkeypatch.setattr(recorded, "CHUNK_ROWS", rows)
-        monkeypatch.setattr(summaries.detection, "BLOCK_ROWS", block)
-        monkeypatch.setattr(summaries.coco_grid, "BLOCK_ROWS", block)
+        monkeypatch.setattr(detection_result, "BLOCK_ROWS", block)
+        monkeypatch.setattr(coco_means, "BLOCK_ROWS", block)
         assert numbers() == wanted, (rows, block)
 
 
@@ -69,7 +70,7 @@ def test_blocks_of_classes() -> None:
 
 
 def test_large_classes_are_read_in_portions() -> None:
-    portions = summaries.coco_grid._portions
+    portions = coco_means._portions
     assert portions(4, 3, 12) == [(range(4), range(3))]
     assert portions(4, 3, 11) == [(range(area, area + 1), range(3)) for area in range(4)]
     few = portions(2, 2, 0)

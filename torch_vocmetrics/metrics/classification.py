@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, Self
 
 import torch
 
+from ..curves.challenge_results import classification_result
 from ..errors import InputError
 from ..host_work import host_work
 from ..inputs.numbers import on_host
 from ..protocols import ClassificationProtocol, load_protocol
 from ..results import ClassificationResult
-from ..summaries.challenges import classification_result
 from ..tables.scores import (
     TARGET_FORMATS,
     ScoreTable,

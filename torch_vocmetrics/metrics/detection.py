@@ -21,12 +21,12 @@ from typing import Any, Generic, Literal, Self, TypedDict, Unpack, cast, overloa
 
 from torch import Tensor
 
+from ..curves.detection_result import detection_result
+from ..curves.ranking import Ranker
 from ..errors import InputError
 from ..lanes import Lanes
 from ..protocols import DetectionProtocol, load_protocol
-from ..ranking import Ranker
 from ..results import CocoDetectionResult, DetectionResult, VocDetectionResult
-from ..summaries.detection import detection_result
 from ..tables.records import MatchRecords
 from .base import R_co
 from .classes import ClassNames, warn_of_labels_from_1

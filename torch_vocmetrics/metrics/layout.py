@@ -24,6 +24,8 @@ from typing import Any, Self, cast
 
 from torch import Tensor
 
+from ..curves.challenge_results import layout_result
+from ..curves.ranking import rank
 from ..host_work import host_work
 from ..inputs.images import read_image_ids
 from ..inputs.layouts import LayoutBatch, LayoutRows, layout_fault, pack_layouts
@@ -32,9 +34,7 @@ from ..inputs.per_image import refuse_other_ids
 from ..lanes import Lanes
 from ..matching.layout import match_layouts
 from ..protocols import LayoutProtocol, load_protocol
-from ..ranking import rank
 from ..results import LayoutResult
-from ..summaries.challenges import layout_result
 from ..tables.record_checks import RecordRules
 from ..tables.records import MatchRecords, joined
 from .accumulated import MOST_PENDING, appended

@@ -24,6 +24,7 @@ from typing import Any, Self
 
 from torch import Tensor
 
+from ..curves.miss_rate_result import miss_rate_result
 from ..errors import InputError
 from ..inputs.images import Batch
 from ..inputs.packing import Rows
@@ -31,7 +32,6 @@ from ..matching.pedestrians import match_pedestrians
 from ..protocols import MissRateProtocol, load_protocol
 from ..ragged import Detections, GroundTruths
 from ..results import MissRateResult
-from ..summaries.miss_rate import miss_rate_result
 from ..tables.records import Ids, MatchRecords
 from .recorded import AccumulatedRecords, RecordMetric
 

@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from ..curves.ranking import distinct_images
 from ..errors import InputError
 from ..host_work import host_work
 from ..inputs.box_scale import SIDES, BoxScale
@@ -33,7 +34,6 @@ from ..lanes import Lanes
 from ..matching import match_images
 from ..protocols import DetectionProtocol, MissRateProtocol
 from ..ragged import Detections, GroundTruths, even_shares
-from ..ranking import distinct_images
 from ..tables.record_checks import RecordRules, check_records, check_same_images
 from ..tables.records import OPTIONAL, TENSORS, Ids, MatchRecords, cat_ids, joined
 from ..tables.repeats import repeats

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple, Self, cast
 import torch
 from torch import Tensor
 
+from ..curves.pixel_result import segmentation_result
 from ..errors import InputError
 from ..host_work import host_work
 from ..inputs.label_maps import LabelRules, MapBatch, count, explain, read_maps
 from ..inputs.per_image import ImageIds, ids_of, ids_on_host, kind_of_ids
 from ..protocols import SegmentationProtocol, load_dataset, load_protocol
 from ..results import SegmentationResult
-from ..summaries.pixels import segmentation_result
 from ..tables.pixels import PixelCounts
 from .accumulated import MOST_PENDING, Accumulated, appended
 from .base import Metric

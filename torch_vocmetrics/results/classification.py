@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..averages import average_of, mean_over_classes
-from ..curves import normalized_precision
+from ..curves.averages import average_of, mean_over_classes
+from ..curves.precision_recall import normalized_precision
 from ..errors import InputError
 from ..protocols import ClassificationProtocol, protocol_title
 from .base import Result, only_averaged

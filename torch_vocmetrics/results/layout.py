@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..averages import mean_over_classes
+from ..curves.averages import mean_over_classes
 from ..protocols import LayoutProtocol, protocol_title
 from .base import Result
 from .detection import PrecisionRecallCurve

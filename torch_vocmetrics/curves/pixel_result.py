@@ -7,10 +7,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ..averages import running_sum
-from ..curves import Floats
 from ..protocols import SegmentationProtocol
 from ..results import SegmentationResult, as_tensor
+from .averages import running_sum
+from .precision_recall import Floats
 
 Counts = NDArray[np.int64]
 

@@ -16,13 +16,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .lanes import Lanes, column, in_area
-from .ops.ordering import rank_in_group, rank_order, stable_order
-from .ops.selection import rows_where, take
-from .ops.sums import sums_before
-from .tables.records import CLAIM_COLUMNS, Ids, MatchRecords, cat_ids
-from .tables.repeats import repeats, unequal_truth, warn_of_repeats
-from .transfer import from_host
+from ..lanes import Lanes, column, in_area
+from ..ops.ordering import rank_in_group, rank_order, stable_order
+from ..ops.selection import rows_where, take
+from ..ops.sums import sums_before
+from ..tables.records import CLAIM_COLUMNS, Ids, MatchRecords, cat_ids
+from ..tables.repeats import repeats, unequal_truth, warn_of_repeats
+from ..transfer import from_host
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..ops.selection import rows_where
+from ..protocols import MissRateProtocol
+from ..results import reading_place, unread_miss_rate
 from .averages import running_sum
-from .curves import Floats
-from .ops.selection import rows_where
-from .protocols import MissRateProtocol
+from .precision_recall import Floats
 from .ranking import Ranking
-from .results import reading_place, unread_miss_rate
 
 
 class FppiCurve(NamedTuple):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from .curves import Floats
+from .precision_recall import Floats
 
 
 def eleven_point(recall: Floats, precision: Floats, levels: tuple[float, ...]) -> float:

@@ -10,10 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..averages import average_of, mean_over_classes, running_sum
-from ..curves import cumulative_counts, precision_recall
 from ..protocols import DetectionProtocol
-from ..ranking import Ranker, Ranking
 from ..results import (
     CocoDetectionResult,
     DetectionResult,
@@ -22,7 +19,10 @@ from ..results import (
     as_tensor,
     mean_of_defined,
 )
-from .coco_grid import mean_precisions, read_curves
+from .averages import average_of, mean_over_classes, running_sum
+from .coco_means import mean_precisions, read_curves
+from .precision_recall import cumulative_counts, precision_recall
+from .ranking import Ranker, Ranking
 
 BLOCK_ROWS = 2**17
 """Detections that are ranked together: few operations, and little memory for each."""

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .ops.sums import sums_before
+from ..ops.sums import sums_before
 from .ranking import Ranking
 
 Floats = NDArray[np.float64]

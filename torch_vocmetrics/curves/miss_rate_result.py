@@ -12,7 +12,10 @@ from torch import Tensor
 
 from ..errors import warn
 from ..lanes import Lanes, lanes_of_areas, packed_areas
-from ..miss_rates import (
+from ..protocols import MissRateProtocol
+from ..results import CrowdMissRateResult, MissRateCurve, MissRateResult, as_tensor
+from ..tables.records import MatchRecords
+from .miss_rate import (
     FppiCurve,
     fppi_curve,
     jaccard_index,
@@ -21,10 +24,7 @@ from ..miss_rates import (
     miss_rates,
     trapezoids,
 )
-from ..protocols import MissRateProtocol
-from ..ranking import image_positions, rank
-from ..results import CrowdMissRateResult, MissRateCurve, MissRateResult, as_tensor
-from ..tables.records import MatchRecords
+from .ranking import image_positions, rank
 
 
 def miss_rate_result(protocol: MissRateProtocol, records: MatchRecords) -> MissRateResult:

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from ..host_work import host_work
 from ..protocols import DetectionProtocol
-from ..ranking import Ranker, Ranking
-from ..recall_grid import AtLargestLimit, Interpolated, at_largest_limit, interpolate
+from .coco import AtLargestLimit, Interpolated, at_largest_limit, interpolate
+from .ranking import Ranker, Ranking
 
 BLOCK_ROWS = 2**15
 CLASS_ROWS = 2**7

@@ -7,11 +7,11 @@ import math
 import numpy as np
 from torch import Tensor
 
-from ..averages import average_of, plain, roc_area
-from ..curves import Floats, cumulative_counts, precision_recall, roc_points
 from ..protocols import ClassificationProtocol, LayoutProtocol
-from ..ranking import Ranking
 from ..results import ClassificationResult, LayoutResult, PrecisionRecallCurve, RocCurve, as_tensor
+from .averages import average_of, plain, roc_area
+from .precision_recall import Floats, cumulative_counts, precision_recall, roc_points
+from .ranking import Ranking
 
 
 def layout_result(protocol: LayoutProtocol, ranking: Ranking) -> LayoutResult:

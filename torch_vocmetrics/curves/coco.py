@@ -13,12 +13,12 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from .lanes import area_place, columns
-from .ops.selection import rows_where, take, take_along
-from .ops.sums import maximum_from_here, sums_before
-from .protocols import DetectionProtocol
+from ..lanes import area_place, columns
+from ..ops.selection import rows_where, take, take_along
+from ..ops.sums import maximum_from_here, sums_before
+from ..protocols import DetectionProtocol
+from ..transfer import from_host
 from .ranking import Ranking
-from .transfer import from_host
 
 
 class Interpolated(NamedTuple):

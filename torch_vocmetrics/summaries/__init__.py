@@ -1,1 +1,0 @@
-"""From tables to results: the last step of every metric, on the host."""
