@@ -26,7 +26,7 @@ LAYERS = (
 )
 EDGE = {"io", "cli", "testing", "integrations", "examples", "__main__"}
 REFERENCE = {"errors", "limits", "protocols", "results"}
-FORBIDDEN_AT_IMPORT = ("torchvision", "PIL", "pycocotools", "matplotlib", "scipy")
+FORBIDDEN_AT_IMPORT = ("torchvision", "PIL", "pycocotools", "matplotlib", "scipy", "pandas")
 
 
 def _top(path: Path) -> str:

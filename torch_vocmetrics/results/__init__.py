@@ -22,6 +22,7 @@ from .miss_rate import (
 )
 from .numbers import as_tensor, mean_of_defined
 from .segmentation import SegmentationResult
+from .table import Table, data_frame
 
 __all__ = [
     "ClassificationResult",
@@ -35,8 +36,10 @@ __all__ = [
     "Result",
     "RocCurve",
     "SegmentationResult",
+    "Table",
     "VocDetectionResult",
     "as_tensor",
+    "data_frame",
     "mean_of_defined",
     "reading_place",
     "unread_miss_rate",

@@ -1,0 +1,45 @@
+"""What analyses take, and tables as dicts and data frames."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from torch_vocmetrics import InputError, StateError
+from torch_vocmetrics.analysis import records_of
+from torch_vocmetrics.analysis.source import require_diagnostics
+from torch_vocmetrics.results import Table
+
+
+@dataclass(frozen=True)
+class Scores(Table):
+    """Two columns and a number."""
+
+    name: tuple[str, ...]
+    score: torch.Tensor
+    mean: float
+
+
+def test_records_are_taken_as_they_are_or_from_a_metric() -> None:
+    records = SimpleNamespace(matches=None, detections=SimpleNamespace(best_overlap=None))
+    assert records_of(records) is records
+    assert records_of(SimpleNamespace(records=lambda: records)) is records
+    with pytest.raises(InputError, match="must be a detection metric or its records, got str"):
+        records_of("coco2017")
+    with pytest.raises(StateError, match=r"kinds needs the best overlaps.*diagnostics=True"):
+        require_diagnostics(records, "kinds")
+
+
+def test_a_table_is_a_dict_and_a_data_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Scores(("cat", "dog"), torch.tensor([0.5, 1.0]), 0.75)
+    assert table.to_dict() == {"name": ["cat", "dog"], "score": [0.5, 1.0], "mean": 0.75}
+    frame = table.to_pandas()
+    assert list(frame.columns) == ["name", "score"]
+    assert frame["score"].tolist() == [0.5, 1.0]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(InputError, match=r"torch_vocmetrics\[pandas\]"):
+        table.to_pandas()

@@ -1,0 +1,30 @@
+"""Answers that are read from the match records of a metric, without matching again.
+
+Every function takes a metric or its records (``metric.records()``), works in batches on the device
+of the records, and returns a frozen object on the CPU with named fields, ``to_dict`` and
+``to_pandas``. Each module answers one question; its docstrings name formulas and sources.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_MODULES = {
+    "records_of": "source",
+}
+"""The module of each public name; modules are imported when one of their names is first used."""
+
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
