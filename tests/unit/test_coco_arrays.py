@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from torch_vocmetrics import DetectionAP, ranking
+from torch_vocmetrics import DetectionAP
+from torch_vocmetrics.curves import ranking
 from torch_vocmetrics.ops.sums import maximum_from_here
 from torch_vocmetrics.results.numbers import mean_of_defined
 from torch_vocmetrics.testing import differences

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from torch_vocmetrics import DetectionAP
-from torch_vocmetrics.curves import coco_means, detection_result
+from torch_vocmetrics.curves import class_curves, coco_means
 from torch_vocmetrics.curves.ranking import Ranker
 from torch_vocmetrics.lanes import Lanes
 from torch_vocmetrics.metrics import recorded
@@ -51,7 +51,7 @@ def test_shares_and_blocks_change_nothing(protocol: str, monkeypatch: pytest.Mon
     wanted = numbers()
     for rows, block in ((200, 2**15), (200, 50), (200, 1), (1, 60)):
         monkeypatch.setattr(recorded, "CHUNK_ROWS", rows)
-        monkeypatch.setattr(detection_result, "BLOCK_ROWS", block)
+        monkeypatch.setattr(class_curves, "BLOCK_ROWS", block)
         monkeypatch.setattr(coco_means, "BLOCK_ROWS", block)
         assert numbers() == wanted, (rows, block)
 

@@ -49,8 +49,10 @@ def mean_precisions(precision: NDArray[np.float64], defined: NDArray[np.bool_]) 
     return means
 
 
-def read_curves(protocol: DetectionProtocol, ranker: Ranker) -> tuple[AtLargestLimit, Grid]:
-    """What the numbers need, block by block; and what makes the dense arrays."""
+def read_curves(
+    protocol: DetectionProtocol, ranker: Ranker, grid: Grid | None = None
+) -> AtLargestLimit:
+    """What the numbers need, block by block; ``grid`` takes what makes the dense arrays."""
     A, T, K = len(protocol.area_ranges), len(protocol.iou_thresholds), ranker.num_classes
     M, R = len(protocol.max_detections) or 1, len(protocol.recall_levels)
 
@@ -62,7 +64,6 @@ def read_curves(protocol: DetectionProtocol, ranker: Ranker) -> tuple[AtLargestL
         true_positives=empty(torch.int64, A, M, T, K),
         false_positives=empty(torch.int64, A, T, K),
     )
-    grid = Grid(protocol, ranker)
     for classes in ranker.blocks(BLOCK_ROWS, CLASS_ROWS):
         ranking = ranker.ranked(classes)
         most = max(BLOCK_ROWS * A // max(ranking.scores.shape[0], 1), 1)
@@ -72,8 +73,9 @@ def read_curves(protocol: DetectionProtocol, ranker: Ranker) -> tuple[AtLargestL
             read.precision[:, rows, :, columns] = block.precision
             read.true_positives[rows, ..., columns] = block.true_positives
             read.false_positives[rows, :, columns] = block.false_positives
-        grid.add(classes, ranking)
-    return read, grid
+        if grid is not None:
+            grid.add(classes, ranking)
+    return read
 
 
 class Grid:
@@ -98,6 +100,18 @@ class Grid:
         if ranker.device.type != "cpu":
             self._make()
 
+    @classmethod
+    def of(cls, arrays: Interpolated) -> Grid:
+        """Of arrays that are made."""
+        grid = cls.__new__(cls)
+        grid._arrays, grid._rankings = arrays, []
+        return grid
+
+    @property
+    def arrays(self) -> Interpolated:
+        """Both dense arrays, [R, A, M, T, K]."""
+        return self._make() if self._arrays is None else self._arrays
+
     def add(self, classes: range, ranking: Ranking) -> None:
         """Take the detections of some more classes."""
         if self._arrays is not None:
@@ -111,7 +125,7 @@ class Grid:
     @host_work()
     def array(self, name: str) -> Tensor:
         """``precision`` or ``scores`` as COCOeval has them, [T, R, K, A, M] on the host."""
-        values: Tensor = getattr(self._arrays or self._make(), name)
+        values: Tensor = getattr(self.arrays, name)
         return values.permute(3, 0, 4, 1, 2).cpu()
 
     def _make(self) -> Interpolated:
