@@ -29,7 +29,7 @@ def path_inside(folder: str | Path, name: str, *, to_write: bool = False) -> Pat
         FileFormatError: if the name is absolute, has the part ``..``, a control character or a
             letter that no file system has, or leads outside through a symbolic link.
     """
-    folder = Path(folder)
+    folder = folder if isinstance(folder, Path) else Path(folder)
     if _PLAIN_NAME.fullmatch(name) and not to_write:
         return folder / name
     relative = Path(name)

@@ -11,17 +11,32 @@ from .files import line_of, read_bytes
 
 
 def parse_xml(path: Path, *, max_bytes: int = MAX_XML_BYTES) -> ElementTree.Element:
-    """Parse an XML file without a document type and give its root element.
+    """Read an XML file and parse it; see :func:`parse_xml_bytes`.
+
+    Raises:
+        FileFormatError: if the file is too large, or as there.
+        OSError: if there is no such file or it may not be read.
+    """
+    return parse_xml_bytes(
+        path, read_bytes(path, max_bytes=max_bytes), max_tags=tag_limit(max_bytes)
+    )
+
+
+def tag_limit(max_bytes: int) -> int:
+    """How many tags a file may have whose size is limited."""
+    return max_bytes // MIN_BYTES_PER_TAG
+
+
+def parse_xml_bytes(path: Path, data: bytes, *, max_tags: int) -> ElementTree.Element:
+    """Parse what an XML file holds, without a document type, and give its root element.
 
     A document type or an entity declaration is refused before the parser sees it, so nothing is
     expanded or fetched. UTF-16, in which such a declaration could hide, is refused as well.
 
     Raises:
-        FileFormatError: if the file is too large, has too many tags, declares entities or is not
+        FileFormatError: naming ``path``, if it has too many tags, declares entities or is not
             well-formed XML.
-        OSError: if there is no such file or it may not be read.
     """
-    data = read_bytes(path, max_bytes=max_bytes)
     zero = data.find(b"\0")
     if zero >= 0 or data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise FileFormatError(
@@ -40,9 +55,9 @@ def parse_xml(path: Path, *, max_bytes: int = MAX_XML_BYTES) -> ElementTree.Elem
                 remedy="remove the declaration: annotations need none",
             )
     tags = data.count(b"<")
-    if tags > max_bytes // MIN_BYTES_PER_TAG:
+    if tags > max_tags:
         raise FileFormatError(
-            f"more tags than the limit of {max_bytes // MIN_BYTES_PER_TAG:,}",
+            f"more tags than the limit of {max_tags:,}",
             where=str(path),
             got=f"{tags:,}",
             remedy="check that it is the right file, or give a larger limit",

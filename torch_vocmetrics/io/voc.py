@@ -12,11 +12,14 @@ import numpy as np
 from ..errors import FileFormatError
 from ..limits import MAX_TEXT_BYTES, MAX_XML_BYTES
 from .entry_log import EntryLog
+from .files import read_bytes
 from .image_names import ImageIndex
+from .safe_xml import parse_xml_bytes, tag_limit
 from .tables import DetectionFile, GroundTruthFile, count_labels, split_by_image, with_images
-from .voc_annotations import ParsedAnnotation, parse_annotation
+from .voc_annotations import ParsedAnnotation, parse_annotation, parse_xml_annotation
 from .voc_folder import find_voc_images
 from .voc_objects import VocAnnotation
+from .voc_plain import PlainAnnotation, match_plain_annotation
 from .voc_results import DetectionRows, read_results
 
 
@@ -31,15 +34,16 @@ class VocSet(NamedTuple):
 
     folder: Path
     image_ids: tuple[str, ...]
-    parsed: tuple[ParsedAnnotation | FileFormatError, ...]
+    parsed: tuple[PlainAnnotation | ParsedAnnotation | FileFormatError, ...]
 
     @property
     def num_objects(self) -> Counter[str]:
         """Objects by class, those at fault too."""
         counts: Counter[str] = Counter()
         for one in self.parsed:
+            if not isinstance(one, FileFormatError):
+                counts.update(one.names)
             if isinstance(one, ParsedAnnotation):
-                counts.update(entry.name for entry in one.annotation.objects)
                 counts.update(name for name, _ in one.faults if name)
         return counts
 
@@ -59,16 +63,27 @@ class VocSet(NamedTuple):
         Warns:
             VocMetricsWarning: of what is left out.
         """
+        kept = self._sound(class_names, on_fault)
+        return {
+            image_id: (one.parsed() if isinstance(one, PlainAnnotation) else one).annotation
+            for image_id, one in kept.items()
+        }
+
+    def _sound(
+        self, class_names: Sequence[str] | None, on_fault: str
+    ) -> dict[str, PlainAnnotation | ParsedAnnotation]:
+        """What can be understood, by image id; the rest is reported."""
         log = EntryLog(self.folder, on_fault)
-        annotations: dict[str, VocAnnotation] = {}
+        kept: dict[str, PlainAnnotation | ParsedAnnotation] = {}
         for image_id, one in zip(self.image_ids, self.parsed, strict=True):
+            if isinstance(one, FileFormatError):
+                log.add_faults(1, [one])
+                continue
             if isinstance(one, ParsedAnnotation):
                 one.report(class_names, log)
-                annotations[image_id] = one.annotation
-            else:
-                log.add_faults(1, [one])
+            kept[image_id] = one
         log.finish()
-        return annotations
+        return kept
 
     def ground_truths(
         self, class_names: Sequence[str] | None = None, *, on_fault: str = "error"
@@ -76,30 +91,25 @@ class VocSet(NamedTuple):
         """The objects of some classes as targets; see :func:`read_voc_ground_truths`."""
         counts = self.num_objects
         names = tuple(sorted(counts) if class_names is None else class_names)
-        labels = {name: label for label, name in enumerate(names)}
-        annotations = self.annotations(names, on_fault=on_fault)
-        rows = [
-            (index, labels[entry.name], entry.difficult, entry.box)
-            for index, one in enumerate(annotations.values())
-            for entry in one.objects
-            if entry.name in labels
-        ]
-        columns = {
-            "boxes": np.array([row[3] for row in rows], np.float64).reshape(-1, 4),
-            "labels": np.array([row[1] for row in rows], np.int64),
-            "difficult": np.array([row[2] for row in rows], np.bool_),
-        }
-        image_index = np.array([row[0] for row in rows], np.int64)
-        image_ids = tuple(annotations)
-        targets = split_by_image(image_index, len(image_ids), columns)
-        sizes = [one.image_size for one in annotations.values()]
+        label_of = {name: label for label, name in enumerate(names)}
+        kept = self._sound(names, on_fault)
+        images = kept.values()
+        image_index = np.repeat(np.arange(len(kept)), [len(one.names) for one in images])
+        labels = np.array([label_of.get(n, -1) for one in images for n in one.names], np.int64)
+        corners = np.array([corner for one in images for corner in one.corners], np.float64)
+        difficult = np.array([flag for one in images for flag in one.difficult], np.bool_)
+        chosen = labels >= 0
+        columns = {"boxes": corners.reshape(-1, 4), "labels": labels, "difficult": difficult}
+        targets = split_by_image(
+            image_index[chosen], len(kept), {key: one[chosen] for key, one in columns.items()}
+        )
         return GroundTruthFile(
-            image_ids=image_ids,
+            image_ids=tuple(kept),
             class_names=names,
             label_ids=tuple(range(len(names))),
             box_format="xyxy",
-            targets=with_images(targets, image_ids, sizes),
-            other_objects={name: count for name, count in counts.items() if name not in labels},
+            targets=with_images(targets, tuple(kept), [one.image_size for one in images]),
+            other_objects={name: count for name, count in counts.items() if name not in label_of},
         )
 
 
@@ -122,10 +132,10 @@ def read_voc_set(
         OSError: for a file that may not be read.
     """
     images = find_voc_images(folder, image_set)
-    parsed: list[ParsedAnnotation | FileFormatError] = []
+    parsed: list[PlainAnnotation | ParsedAnnotation | FileFormatError] = []
     for number, image_id in enumerate(images.ids, 1):
         try:
-            parsed.append(parse_annotation(images.path(image_id), max_bytes=max_bytes))
+            parsed.append(_read_boxes(images.path(image_id), max_bytes))
         except FileFormatError as error:
             parsed.append(error)
         except FileNotFoundError as error:
@@ -133,6 +143,15 @@ def read_voc_set(
         if progress is not None:
             progress(number, len(images.ids))
     return VocSet(Path(folder), images.ids, tuple(parsed))
+
+
+def _read_boxes(path: Path, max_bytes: int) -> PlainAnnotation | ParsedAnnotation:
+    """The annotation of an image, by the short way where its form allows it."""
+    if path.suffix.lower() == ".txt":
+        return parse_annotation(path, max_bytes=max_bytes)
+    data, max_tags = read_bytes(path, max_bytes=max_bytes), tag_limit(max_bytes)
+    plain = match_plain_annotation(path, data) if len(data) <= max_tags else None
+    return plain or parse_xml_annotation(path, parse_xml_bytes(path, data, max_tags=max_tags))
 
 
 def read_voc_ground_truths(

@@ -30,6 +30,22 @@ class ParsedAnnotation(NamedTuple):
     faults: tuple[tuple[str, FileFormatError], ...] = ()
     empty: tuple[FileFormatError, ...] = ()
 
+    @property
+    def image_size(self) -> tuple[int, int] | None:
+        return self.annotation.image_size
+
+    @property
+    def names(self) -> list[str]:
+        return [one.name for one in self.annotation.objects]
+
+    @property
+    def difficult(self) -> list[bool]:
+        return [one.difficult for one in self.annotation.objects]
+
+    @property
+    def corners(self) -> list[float]:
+        return [corner for one in self.annotation.objects for corner in one.box]
+
     def report(self, class_names: Collection[str] | None, log: EntryLog) -> None:
         """Log what was left out; faults of classes outside of ``class_names`` do not matter."""
         for error in self.empty:
@@ -77,7 +93,15 @@ def parse_annotation(path: Path, *, max_bytes: int = MAX_XML_BYTES) -> ParsedAnn
     """
     if path.suffix.lower() == ".txt":
         return ParsedAnnotation(parse_text_form(path, read_text(path, max_bytes=max_bytes)))
-    root = parse_xml(path, max_bytes=max_bytes)
+    return parse_xml_annotation(path, parse_xml(path, max_bytes=max_bytes))
+
+
+def parse_xml_annotation(path: Path, root: Element) -> ParsedAnnotation:
+    """Read what can be understood of the tree of an annotation.
+
+    Raises:
+        FileFormatError: naming ``path``, if it is no annotation at all.
+    """
     if root.tag != "annotation":
         raise FileFormatError(
             "not a VOC annotation",

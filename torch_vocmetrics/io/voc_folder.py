@@ -174,6 +174,8 @@ def _image_id(line: str, known: Callable[[str], bool] | None, where: str) -> str
 
 def _names_of(text: str) -> list[str]:
     """Names that a line may stand for: itself, or the id behind the path of an image file."""
+    if "." not in text:
+        return [text]
     path = PurePosixPath(text.replace("\\", "/"))
     if path.suffix.lower() not in IMAGE_SUFFIXES:
         return [text]

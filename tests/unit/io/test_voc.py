@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from torch_vocmetrics.io import (
     read_image_set,
     read_voc_detections,
     read_voc_ground_truths,
+    voc_results,
 )
 from torch_vocmetrics.io.voc_coco import _image_ids
 
@@ -209,3 +211,14 @@ def test_every_coordinate_is_finite(column: int, tmp_path: Path) -> None:
 def test_images_of_equal_names_in_several_folders() -> None:
     files = ["train/x.jpg", "val/x.jpg", "val/y.jpg"]
     assert _image_ids(files, Path("gt.json")) == ["train/x", "val/x", "y"]
+
+
+def test_rows_of_six_words_are_those_that_split_makes() -> None:
+    rng = random.Random(1)
+    for _ in range(500):
+        text = "".join(rng.choices("ab012\n\n    \t\x0b\x1c\x1f\x01", k=rng.randint(0, 60)))
+        text = rng.choice([text, "a 1 2 3 4 5\n" + text, "a\t1 2\x1c3 4 5 \n \n b 1 2 3 4 5"])
+        rows = [row for line in text.split("\n") if (row := line.split())]
+        columns = voc_results._columns_of_plain(text)
+        plain = all(len(row) == 6 for row in rows)
+        assert columns == ([[row[k] for row in rows] for k in range(6)] if plain else None)
