@@ -183,13 +183,15 @@ def _add_order(rng: Rng, problem: Problem) -> None:
 def random_coco_protocol(seed: int) -> DetectionProtocol:
     """COCO's rules with other thresholds, levels, limits and areas, as a COCOeval may have them."""
     rng = np.random.default_rng([seed, 2])
-    return dataclasses.replace(
-        load_protocol("detection/coco2017"),
-        iou_thresholds=_thresholds(rng),
-        recall_levels=_levels(rng),
-        max_detections=_limits(rng),
-        area_ranges=_areas(rng),
-    )
+    rules = {
+        "iou_thresholds": _thresholds(rng),
+        "recall_levels": _levels(rng),
+        "max_detections": _limits(rng),
+        "area_ranges": _areas(rng),
+    }
+    # pycocotools' summary is about the range "all", which may be missing here: take the first.
+    headline = rules["area_ranges"][0].name
+    return dataclasses.replace(load_protocol("detection/coco2017"), headline_area=headline, **rules)
 
 
 def random_protocol(seed: int) -> DetectionProtocol:
@@ -217,6 +219,9 @@ def random_protocol(seed: int) -> DetectionProtocol:
         "precision_epsilon": float(np.spacing(1)) if grid else 0.0,
         "mean_over": str(rng.choice(["defined_values", "classes_with_positives"])),
     }
+    areas = rules["area_ranges"]
+    rules["headline_area"] = areas[int(rng.integers(len(areas)))].name
+    rules["class_agnostic"] = bool(rng.random() < 0.15)
     # The rules that are not drawn (masks) stay those of COCO's boxes.
     shipped = load_protocol("detection/coco2017")
     return dataclasses.replace(shipped, name=f"random{seed}", **rules)

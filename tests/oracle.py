@@ -113,5 +113,6 @@ def evaluate_problem(protocol: DetectionProtocol, problem: Problem) -> COCOeval:
         "maxDets": list(protocol.max_detections),
         "areaRng": [[area.lower, area.upper] for area in protocol.area_ranges],
         "areaRngLbl": [area.name for area in protocol.area_ranges],
+        "useCats": int(not protocol.class_agnostic),
     }
     return run_cocoeval(image_ids, category_ids, gt, dt, params)

@@ -12,7 +12,7 @@ from .errors import (
     VocMetricsError,
     VocMetricsWarning,
 )
-from .protocols import DetectionProtocol, load_dataset, load_protocol, protocol_names
+from .protocols import AreaRange, DetectionProtocol, load_dataset, load_protocol, protocol_names
 
 if TYPE_CHECKING:
     from .metrics.base import Metric
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .results import CocoDetectionResult, DetectionResult, VocDetectionResult
 
 __all__ = [
+    "AreaRange",
     "ClassificationAP",
     "CocoDetectionResult",
     "DetectionAP",

@@ -57,6 +57,11 @@ class _ImageRows:
             masks=None if self.masks is None else self.masks[part],
         )
 
+    def of_one_class(self) -> Self:
+        """The same rows, all of class 0."""
+        labels = self._columns()["labels"]
+        return self._with([("labels", torch.zeros_like(labels))])
+
     def _with(self, columns: Iterable[tuple[str, Tensor]], **more: Any) -> Self:
         copy: Self = replace(cast(Any, self), **dict(columns), **more)
         return copy

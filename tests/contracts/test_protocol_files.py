@@ -13,6 +13,7 @@ from torch_vocmetrics import ProtocolError, load_dataset, load_protocol, protoco
 from torch_vocmetrics.protocols import (
     ProtocolFile,
     config_root,
+    dataset_of,
     files,
     protocol_file,
     protocol_title,
@@ -187,6 +188,28 @@ def test_datasets() -> None:
     for name in ("coco", "voc2007.toml", "../datasets/voc2007", None):
         with pytest.raises(ProtocolError, match=r"known: .*coco2017, voc2006, voc2007"):
             load_dataset(name)  # type: ignore[arg-type]
+
+
+def test_every_protocol_of_classes_has_the_classes_of_one_data_set() -> None:
+    listed = [
+        name
+        for path in sorted((config_root() / "datasets").glob("*.toml"))
+        for name in tomllib.loads(path.read_text()).get("protocols", ())
+    ]
+    tasks = ("action", "classification", "detection")
+    assert sorted(listed) == [name for name in protocol_names() if name.split("/")[0] in tasks]
+    sizes = {name: len(_classes_of(name)) for name in listed}
+    assert sizes["detection/coco2017_segm"] == 80
+    assert {size for name, size in sizes.items() if "voc2006" in name} == {10}
+    assert {size for name, size in sizes.items() if name.startswith("action")} == {9, 11}
+    assert dataset_of(load_protocol("layout/voc2012")) is None
+    assert dataset_of(dataclasses.replace(load_protocol("coco2017"), name="own")) is None
+
+
+def _classes_of(name: str) -> tuple[str, ...]:
+    dataset = dataset_of(load_protocol(name))
+    assert dataset is not None
+    return dataset.class_names
 
 
 @pytest.mark.parametrize(

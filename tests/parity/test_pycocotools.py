@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -36,6 +37,22 @@ def test_custom_parameters(evaluate: Evaluator) -> None:
     for seed in SEEDS:
         protocol = random_coco_protocol(seed)
         check(evaluate, protocol, random_problem(seed, protocol, "xywh"), f"seed {seed}")
+
+
+@each_evaluator
+def test_class_agnostic(evaluate: Evaluator) -> None:
+    """``useCats = 0``, which puts the rows of an image in the order of categories first."""
+    for seed in SEEDS:
+        protocol = dataclasses.replace(random_coco_protocol(seed), class_agnostic=True)
+        problem = random_problem(seed, protocol, "xywh")
+        sides = [[_by_label(one) for one in side] for side in problem[:2]]
+        check(evaluate, protocol, Problem(*sides, problem.kwargs), f"seed {seed}")
+
+
+def _by_label(image: dict[str, Any]) -> dict[str, Any]:
+    order = torch.sort(image["labels"], stable=True).indices
+    rows = {key: value for key, value in image.items() if key != "image_id"}
+    return image | {key: value[order] for key, value in rows.items() if len(value)}
 
 
 def test_the_parameters_vary() -> None:

@@ -207,8 +207,9 @@ def test_both_sides_need_every_image(evaluate: Evaluator) -> None:
     ids=["none", "disagreeing", "repeated"],
 )
 def test_classes_must_be_said_once(classes: dict[str, Any], evaluate: Evaluator) -> None:
+    own = dataclasses.replace(load_protocol("voc2007"), name="own")
     with pytest.raises(InputError):
-        evaluate("voc2007", *map(list, zip(one_image(), strict=True)), **classes)
+        evaluate(own, *map(list, zip(one_image(), strict=True)), **classes)
 
 
 def test_the_reference_refuses_an_image_that_comes_twice() -> None:

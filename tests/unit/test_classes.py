@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from torch_vocmetrics import ClassificationAP, DetectionAP, InputError, MeanIoU
+from torch_vocmetrics import (
+    ClassificationAP,
+    DetectionAP,
+    InputError,
+    MeanIoU,
+    load_dataset,
+    load_protocol,
+)
 from torch_vocmetrics.metrics.classes import read_classes
 from torch_vocmetrics.metrics.mask_quality import MaskQuality
 
@@ -58,9 +66,47 @@ def test_classes(arguments: Any, names: Any, label_ids: Any) -> None:
     ],
 )
 def test_wrong_classes(arguments: Any, sentence: str) -> None:
-    for new in (lambda **given: DetectionAP("voc2007", **given), MaskQuality):
+    own = dataclasses.replace(load_protocol("voc2007"), name="own")
+    for new in (lambda **given: DetectionAP(own, **given), MaskQuality):
         with pytest.raises(InputError, match=sentence):
             new(**arguments)
+
+
+def test_classes_of_the_data_set_of_a_protocol() -> None:
+    coco: Any = DetectionAP(["coco2017", "coco2017_segm"])
+    assert (coco.class_names, coco.label_ids) == load_dataset("coco2017")[:2]
+    for protocol in ("voc2007_matlab_colon", "voc2012", ["voc2007", "voc2012"]):
+        metric: Any = DetectionAP(protocol)
+        assert metric.class_names == load_dataset("voc2007").class_names
+        assert metric.label_ids == tuple(range(20))
+    assert DetectionAP("voc2006").class_names == load_dataset("voc2006").class_names
+    variant = dataclasses.replace(load_protocol("coco2017"), max_detections=(300,))
+    assert DetectionAP(variant).num_classes == 80
+    for name, size in {
+        "voc2012": 20,
+        "voc2006": 10,
+        "action/voc2010": 9,
+        "action/voc2012": 11,
+    }.items():
+        assert ClassificationAP(name).num_classes == size
+    with pytest.raises(InputError, match="the classes are missing"):
+        DetectionAP(["coco2017", "voc2007"])
+
+
+def test_classes_that_are_given_come_before_those_of_the_data_set() -> None:
+    assert DetectionAP("coco2017", num_classes=80).label_ids == tuple(range(80))
+    assert DetectionAP("coco2017", class_names=["cat"]).label_ids == (0,)
+    assert DetectionAP("coco2017", label_ids=[7, 9]).class_names == ("0", "1")
+
+
+def test_category_ids_of_coco_are_the_default_labels() -> None:
+    target = {"boxes": BOX, "labels": [90]}
+    result = DetectionAP("coco2017").update([target | {"scores": [0.5]}], [target]).compute()
+    assert result["AP/toothbrush"] == pytest.approx(1)
+    with pytest.raises(InputError, match="the label is unknown, got 12"):
+        DetectionAP("coco2017").update(
+            [target | {"scores": [0.5]}], [{"boxes": BOX, "labels": [12]}]
+        )
 
 
 def test_a_dict_names_the_labels_of_detections() -> None:

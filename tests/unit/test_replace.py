@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from torch_vocmetrics import ProtocolError, load_protocol, protocol_names
+from torch_vocmetrics.protocols import protocol_file, protocol_of_rules
 from torch_vocmetrics.protocols.rules import rules_of
 
 COCO = load_protocol("detection/coco2017")
@@ -59,6 +60,25 @@ def test_every_way_to_write_a_list(protocol: Any, rule: str, given: Any, wanted:
     assert type(value) is type(wanted)
     assert dataclasses.replace(protocol, **{rule: wanted}).fingerprint == changed.fingerprint
     assert hash(changed) == hash(dataclasses.replace(protocol, **{rule: wanted}))
+
+
+WORDS = [
+    (name, rule.name)
+    for name in protocol_names()
+    for rule in rules_of(type(load_protocol(name)))
+    if isinstance(getattr(load_protocol(name), rule.name), str)
+]
+
+
+@pytest.mark.parametrize(("name", "rule"), WORDS)
+def test_a_word_that_no_rule_knows_is_refused(name: str, rule: str) -> None:
+    """``recal_grid`` computes nothing, in a variant or in a file."""
+    protocol, content = load_protocol(name), protocol_file(name)
+    for word in (getattr(protocol, rule).upper() + "x", "", None, 3, ["all"]):
+        with pytest.raises(ProtocolError, match=rule):
+            dataclasses.replace(protocol, **{rule: word})
+        with pytest.raises(ProtocolError, match=rule):
+            protocol_of_rules(content.task, "own", content.rules | {rule: word})
 
 
 def test_lists_within_subsets_and_references() -> None:

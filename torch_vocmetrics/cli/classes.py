@@ -7,30 +7,19 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from .. import io
-from ..errors import InputError, ProtocolError, VocMetricsWarning
+from ..errors import InputError, VocMetricsWarning
 from ..io.class_names import near_names
-from ..protocols import load_dataset
-from ..protocols.rules import Protocol
+from ..protocols import Protocol, dataset_of, load_dataset
 
 MOST_SHOWN = 10
 """A warning names so many classes at most."""
 
 
-def usual_classes(protocol: Protocol, suffix: str = "") -> tuple[str, ...]:
-    """The classes of the data set that has the name of the protocol, else VOC's twenty.
-
-    Args:
-        protocol: such as ``voc2006_exact_tenths``, of the data set ``voc2006``.
-        suffix: of the data set of another task, such as ``"_action"``.
-    """
-    year = protocol.name.split("_")[0]
-    try:
-        return load_dataset(f"{year}{suffix}").class_names if year.startswith("voc") else _TWENTY
-    except ProtocolError:
-        return _TWENTY
-
-
-_TWENTY = load_dataset("voc2007").class_names
+def usual_classes(protocol: Protocol) -> tuple[str, ...]:
+    """The classes of the VOC data set that the protocol was made for, else VOC's twenty."""
+    dataset = dataset_of(protocol)
+    is_voc = dataset is not None and protocol.name.startswith("voc")
+    return dataset.class_names if dataset and is_voc else load_dataset("voc2007").class_names
 
 
 def choose_classes(

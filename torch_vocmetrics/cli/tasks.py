@@ -29,7 +29,7 @@ def evaluate_classification(
 ) -> None:
     """Evaluate ``comp1_cls_<set>_{class}.txt`` or ``comp9_action_<set>_{class}.txt``."""
     actions = protocol.task == "action"
-    usual = usual_classes(protocol, "_action" if actions else "")
+    usual = usual_classes(protocol)
     names = args.classes or usual
     lists = _folder(args) / "ImageSets" / ("Action" if actions else "Main")
     results = find_listed_results(args.detections, names, lists, args.image_set or "test", usual)

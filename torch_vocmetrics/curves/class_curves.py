@@ -145,8 +145,8 @@ def _classes_of(
     protocol: DetectionProtocol, ranking: Ranking, *, details: bool
 ) -> Iterator[_OneClass]:
     starts, scores = ranking.class_starts.tolist(), ranking.scores.cpu()
-    npos = ranking.num_positives[0].tolist()
-    counts = cumulative_counts(ranking)
+    npos = ranking.num_positives[protocol.headline_index].tolist()
+    counts = cumulative_counts(ranking, protocol.headline_index)
     for k in range(ranking.num_classes):
         part = slice(starts[k], starts[k + 1])
         true, false = counts.true_positives[:, part], counts.false_positives[:, part]

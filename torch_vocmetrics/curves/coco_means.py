@@ -32,8 +32,13 @@ class Means(NamedTuple):
     by_class: NDArray[np.float64]
 
 
-def mean_precisions(precision: NDArray[np.float64], defined: NDArray[np.bool_]) -> Means:
-    """Means of ``precision`` [R, A, T, K] over ``defined`` [A, K], added as COCOeval adds them."""
+def mean_precisions(
+    precision: NDArray[np.float64], defined: NDArray[np.bool_], headline: int
+) -> Means:
+    """Means of ``precision`` [R, A, T, K] over ``defined`` [A, K], added as COCOeval adds them.
+
+    Those of each class are of the area range ``headline``.
+    """
     _, A, T, K = precision.shape
     means = Means(*(np.full(shape, math.nan) for shape in ((A,), (A, T), (K,))))
     for area, classes in enumerate(defined):
@@ -43,7 +48,7 @@ def mean_precisions(precision: NDArray[np.float64], defined: NDArray[np.bool_]) 
         flat = np.ascontiguousarray(curves.transpose(1, 0, 2)).reshape(T, -1)
         means.by_area[area] = flat.ravel().mean()
         means.by_threshold[area] = flat.mean(axis=1)
-        if area == 0:
+        if area == headline:
             of_class = np.ascontiguousarray(curves.transpose(2, 1, 0))
             means.by_class[classes] = of_class.reshape(of_class.shape[0], -1).mean(axis=1)
     return means

@@ -55,7 +55,7 @@ def result_of_curves(
         "class_names": class_names,
         "num_images": totals.num_images,
         "num_detections": totals.num_detections,
-        "num_positives": totals.num_positives[0],
+        "num_positives": totals.num_positives[protocol.headline_index],
     }
     of_task = _coco_result if protocol.interpolation == "recall_grid" else _voc_result
     return of_task(protocol, curves, totals, common)
@@ -64,7 +64,7 @@ def result_of_curves(
 def _voc_result(
     protocol: DetectionProtocol, curves: ClassCurves, totals: Totals, common: dict[str, Any]
 ) -> VocDetectionResult:
-    npos = totals.num_positives[0].numpy()
+    npos = common["num_positives"].numpy()
     precisions = curves.numbers["average_precision"].numpy()
     by_class = np.array([running_sum(row) / len(row) for row in precisions.T])
     over_positives = protocol.mean_over == "classes_with_positives"
@@ -86,18 +86,19 @@ def _coco_result(
     protocol: DetectionProtocol, curves: ClassCurves, totals: Totals, common: dict[str, Any]
 ) -> CocoDetectionResult:
     npos, found = totals.num_positives, curves.numbers["true_positives"]
-    means = mean_precisions(curves.numbers["precision"].numpy(), npos.numpy() > 0)
+    area = protocol.headline_index
+    means = mean_precisions(curves.numbers["precision"].numpy(), npos.numpy() > 0, area)
     recall = (found / npos[:, None, None].double()).permute(2, 3, 0, 1)
     read = curves.details.array if isinstance(curves.details, Grid) else _refuse
     return CocoDetectionResult(
         **common,
-        mean_average_precision=mean_over_classes(means.by_class, npos[0].numpy())
+        mean_average_precision=mean_over_classes(means.by_class, npos[area].numpy())
         if protocol.mean_over == "classes_with_positives"
-        else float(means.by_area[0]),
+        else float(means.by_area[area]),
         average_precision=as_tensor(means.by_class),
-        num_classes_averaged=int((npos[0] > 0).sum()),
-        true_positives=found[0, -1].contiguous(),
-        false_positives=curves.numbers["false_positives"][0].contiguous(),
+        num_classes_averaged=int((npos[area] > 0).sum()),
+        true_positives=found[area, -1].contiguous(),
+        false_positives=curves.numbers["false_positives"][area].contiguous(),
         precision=partial(read, "precision"),
         recall=recall,
         scores=partial(read, "scores"),

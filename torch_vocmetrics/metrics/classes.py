@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ..errors import InputError, warn
 from ..limits import MAX_CLASSES
+from ..protocols import Protocol, dataset_of
 
 ClassNames = Sequence[str] | Mapping[int, str]
 """Names in class order, or {id: name}, which are sorted by id."""
@@ -34,7 +35,10 @@ class Classes(NamedTuple):
 
 
 def read_classes(
-    num_classes: int | None, class_names: ClassNames | None, label_ids: Iterable[int] | None
+    num_classes: int | None,
+    class_names: ClassNames | None,
+    label_ids: Iterable[int] | None,
+    protocols: Sequence[Protocol] = (),
 ) -> Classes:
     """Names and label ids of the classes.
 
@@ -42,11 +46,16 @@ def read_classes(
         num_classes: how many classes there are; they are then called "0", "1", ...
         class_names: K names, or {id: name}, whose ids are the label ids.
         label_ids: K distinct integers.
+        protocols: of the metric; if the classes are not given, those of their data set are taken.
 
     Raises:
         InputError: if no argument says how many classes there are, two arguments disagree, a name
             or a label id occurs twice, or a value is of another type.
     """
+    if num_classes is None and class_names is None and label_ids is None:
+        datasets = {dataset_of(protocol) for protocol in protocols}
+        if len(datasets) == 1 and (dataset := datasets.pop()) is not None:
+            class_names, label_ids = dataset.class_names, dataset.label_ids
     names, ids = _names_and_ids(class_names)
     given_ids = None if label_ids is None else _label_ids(label_ids)
     if ids is not None and given_ids is not None and set(ids) != set(given_ids):

@@ -120,7 +120,7 @@ class ClassificationAP(Metric[ClassificationResult]):
     ) -> None:
         protocol = load_protocol(protocol, ClassificationProtocol)
         self.protocol = protocol
-        classes = read_classes(num_classes, class_names, None)
+        classes = read_classes(num_classes, class_names, None, [protocol])
         self.class_names, self.label_ids = classes.names, classes.labels
         if target_format not in TARGET_FORMATS:
             raise InputError(

@@ -25,7 +25,7 @@ from ..curves.detection_result import detection_result
 from ..curves.ranking import Ranker
 from ..errors import InputError
 from ..lanes import Lanes
-from ..protocols import DetectionProtocol, load_protocol
+from ..protocols import AreaRange, DetectionProtocol, load_protocol, with_rules
 from ..results import CocoDetectionResult, DetectionResult, VocDetectionResult
 from ..tables.records import MatchRecords
 from .base import R_co
@@ -48,13 +48,19 @@ VocName = Literal[
 """Protocols whose result is a :class:`VocDetectionResult`."""
 
 
-class ClassArguments(TypedDict, total=False):
+class Arguments(TypedDict, total=False):
     """The other arguments of :class:`DetectionAP`."""
 
     num_classes: int | None
     class_names: ClassNames | None
     label_ids: Sequence[int] | None
     box_format: str
+    iou_thresholds: Sequence[float] | None
+    max_detections: Sequence[int] | None
+    area_ranges: Sequence[AreaRange | Sequence[Any]] | None
+    headline_area: str | None
+    recall_levels: Sequence[float] | None
+    class_agnostic: bool | None
 
 
 class DetectionAP(RecordMetric[R_co], Generic[R_co]):
@@ -68,6 +74,13 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
             or a dict {id: name}, whose ids are then the label ids.
         label_ids: the value that stands for each class in ``labels``; default 0 .. K-1.
         box_format: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``, of predictions and targets.
+        iou_thresholds, max_detections, area_ranges, headline_area, recall_levels, class_agnostic:
+            rules that differ from those of the protocol, or of every protocol of a list: short for
+            ``dataclasses.replace(protocol, ...)``. None leaves a rule as it is. Area ranges are
+            (name, lower, upper) triples in square pixels; ``max_detections=()`` is no limit.
+
+    Classes that are given by no argument are those of the data set that the protocol was made for:
+    COCO's 80 with their category ids, VOC's 20 (10 in 2006) with labels from 0.
 
     Raises:
         ProtocolError: if a protocol is unknown (with the near names) or faulty.
@@ -90,42 +103,42 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
     def __init__(
         self: DetectionAP[CocoDetectionResult],
         protocol: CocoName,
-        **classes: Unpack[ClassArguments],
+        **arguments: Unpack[Arguments],
     ) -> None: ...
 
     @overload
     def __init__(
         self: DetectionAP[VocDetectionResult],
         protocol: VocName,
-        **classes: Unpack[ClassArguments],
+        **arguments: Unpack[Arguments],
     ) -> None: ...
 
     @overload
     def __init__(
         self: DetectionAP[DetectionResult],
         protocol: ProtocolLike,
-        **classes: Unpack[ClassArguments],
+        **arguments: Unpack[Arguments],
     ) -> None: ...
 
     @overload
     def __init__(
         self: DetectionAP[dict[str, CocoDetectionResult]],
         protocol: Sequence[CocoName],
-        **classes: Unpack[ClassArguments],
+        **arguments: Unpack[Arguments],
     ) -> None: ...
 
     @overload
     def __init__(
         self: DetectionAP[dict[str, VocDetectionResult]],
         protocol: Sequence[VocName],
-        **classes: Unpack[ClassArguments],
+        **arguments: Unpack[Arguments],
     ) -> None: ...
 
     @overload
     def __init__(
         self: DetectionAP[dict[str, DetectionResult]],
         protocol: Sequence[ProtocolLike],
-        **classes: Unpack[ClassArguments],
+        **arguments: Unpack[Arguments],
     ) -> None: ...
 
     def __init__(
@@ -136,11 +149,25 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
         class_names: ClassNames | None = None,
         label_ids: Sequence[int] | None = None,
         box_format: str = "xyxy",
+        iou_thresholds: Sequence[float] | None = None,
+        max_detections: Sequence[int] | None = None,
+        area_ranges: Sequence[AreaRange | Sequence[Any]] | None = None,
+        headline_area: str | None = None,
+        recall_levels: Sequence[float] | None = None,
+        class_agnostic: bool | None = None,
     ) -> None:
+        rules = {
+            "iou_thresholds": iou_thresholds,
+            "max_detections": max_detections,
+            "area_ranges": area_ranges,
+            "headline_area": headline_area,
+            "recall_levels": recall_levels,
+            "class_agnostic": class_agnostic,
+        }
         self._single = not isinstance(protocol, list | tuple)
         protocols: list[Any] = list(protocol) if isinstance(protocol, list | tuple) else [protocol]
         super().__init__(
-            [load_protocol(entry, DetectionProtocol) for entry in protocols],
+            [with_rules(load_protocol(entry, DetectionProtocol), **rules) for entry in protocols],
             num_classes=num_classes,
             class_names=class_names,
             label_ids=label_ids,
@@ -159,8 +186,9 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
         results = {}
         for protocol, parts in zip(self.protocols, distinct, strict=True):
             lanes, limits = Lanes.of(protocol), protocol.max_detections[:-1]
-            ranker = Ranker(parts, lanes, len(self.class_names), limits)
-            results[protocol.name] = detection_result(protocol, ranker, self.class_names)
+            names = protocol.evaluated_classes(self.class_names)
+            ranker = Ranker(parts, lanes, len(names), limits)
+            results[protocol.name] = detection_result(protocol, ranker, names)
         return cast(R_co, results[self.protocols[0].name] if self._single else results)
 
     @classmethod

@@ -134,7 +134,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
     ) -> None:
         refuse_unknown_format(box_format)
         self.protocols: tuple[Any, ...] = tuple(protocols)
-        classes = read_classes(num_classes, class_names, label_ids)
+        classes = read_classes(num_classes, class_names, label_ids, protocols)
         self.class_names, self.label_ids = classes.names, classes.labels
         self._rules = InputRules(
             len(classes.names),
@@ -151,9 +151,11 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         self._accumulated: AccumulatedRecords = self._nothing()
 
     def _nothing(self) -> AccumulatedRecords:
-        count, num_classes = len(self.protocols), len(self.class_names)
         return AccumulatedRecords(
-            tuple((MatchRecords.empty(self._lanes(i), num_classes),) for i in range(count)),
+            tuple(
+                (MatchRecords.empty(self._lanes(number), self._num_classes(number)),)
+                for number in range(len(self.protocols))
+            ),
             box_scales=tuple(BoxScale(side, side in self._known_scales) for side in SIDES),
         )
 
@@ -277,7 +279,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
             return RecordRules(1, lanes, score_limits=len(protocol.jaccard_scores))
         reusable = set(protocol.reusable_flags) - set(protocol.ignored_flags)
         matchable = "none" if reusable else "counted"
-        return RecordRules(len(self.class_names), lanes, matchable=matchable)
+        return RecordRules(self._num_classes(number), lanes, matchable=matchable)
 
     def _flushed(self, state: AccumulatedRecords) -> AccumulatedRecords:
         """The same with pending batches matched and their boxes dropped."""
@@ -316,11 +318,13 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         image_sizes: Tensor,
     ) -> MatchRecords:
         """Match a chunk as a protocol of the metric's task does; boxes are not kept."""
+        if protocol.class_agnostic:
+            detections, ground_truths = detections.of_one_class(), ground_truths.of_one_class()
         return match_images(
             protocol,
             detections,
             ground_truths,
-            num_classes=len(self.class_names),
+            num_classes=len(protocol.evaluated_classes(self.class_names)),
             image_ids=image_ids,
             image_sizes=image_sizes,
         )
@@ -383,6 +387,9 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
             raise InputError(
                 "must be given in all batches or in none", where="predictions, key 'order'"
             )
+
+    def _num_classes(self, number: int) -> int:
+        return len(self.protocols[number].evaluated_classes(self.class_names))
 
     def _lanes(self, number: int) -> Lanes:
         return Lanes.of(self.protocols[number])

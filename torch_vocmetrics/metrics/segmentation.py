@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..host_work import host_work
 from ..inputs.label_maps import LabelRules, MapBatch, count, explain, read_maps
 from ..inputs.per_image import ImageIds, ids_of, ids_on_host, kind_of_ids
-from ..protocols import SegmentationProtocol, load_dataset, load_protocol
+from ..protocols import SegmentationProtocol, load_dataset, load_protocol, with_rules
 from ..results import SegmentationResult
 from ..tables.pixels import PixelCounts
 from .accumulated import MOST_PENDING, Accumulated, appended
@@ -71,6 +71,8 @@ class MeanIoU(Metric[SegmentationResult]):
             list in class order, or a dict {label id: name}.
         label_ids: the label of each class in label maps; default 0 .. K-1. Channels of logits are
             in class order.
+        ignore_index: a label, or several, that count nowhere in place of the protocol's void
+            labels: short for ``dataclasses.replace(protocol, void_labels=...)``.
 
     Raises:
         ProtocolError: if the protocol is unknown (with the near names) or faulty.
@@ -94,8 +96,11 @@ class MeanIoU(Metric[SegmentationResult]):
         num_classes: int | None = None,
         class_names: ClassNames | None = None,
         label_ids: Sequence[int] | None = None,
+        ignore_index: int | Sequence[int] | None = None,
     ) -> None:
-        protocol = load_protocol(protocol, SegmentationProtocol)
+        several = ignore_index is None or isinstance(ignore_index, Sequence)
+        void = ignore_index if several else [ignore_index]
+        protocol = with_rules(load_protocol(protocol, SegmentationProtocol), void_labels=void)
         self.protocol = protocol
         self.class_names, self.label_ids, self._categories = _classes(
             protocol, num_classes, class_names, label_ids

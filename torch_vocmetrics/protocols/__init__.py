@@ -11,6 +11,7 @@ from .datasets import (
     PAINTINGS,
     SET_TASKS,
     Dataset,
+    dataset_of,
     load_dataset,
 )
 from .detection import FLAGS, AreaRange, DetectionProtocol
@@ -27,7 +28,7 @@ from .files import (
 )
 from .layout import LayoutProtocol
 from .miss_rate import FppiReferences, MissRateProtocol, Subset
-from .rules import Protocol
+from .rules import Protocol, with_rules
 from .segmentation import SegmentationProtocol
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "SegmentationProtocol",
     "Subset",
     "config_root",
+    "dataset_of",
     "load_dataset",
     "load_protocol",
     "protocol_file",
@@ -57,4 +59,5 @@ __all__ = [
     "protocol_of_rules",
     "protocol_title",
     "protocol_titles",
+    "with_rules",
 ]

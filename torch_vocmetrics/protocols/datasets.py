@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import ProtocolError
 from .files import config_root
+from .rules import Protocol
 
 CALTECH_FRAME_STEP = 30
 """Every 30th frame of Caltech's videos is evaluated: 29, 59, ... counted from 0."""
@@ -47,18 +49,21 @@ class Dataset(NamedTuple):
 
 
 @functools.cache
-def _shipped() -> dict[str, Path]:
-    """The name of every shipped data set and the file that holds it."""
-    return {
-        name: path
-        for path in sorted((config_root() / "datasets").glob("*.toml"))
-        for name in tomllib.loads(path.read_text(encoding="utf-8"))["names"]
-    }
+def _contents() -> dict[Path, dict[str, Any]]:
+    """The content of every shipped file."""
+    paths = sorted((config_root() / "datasets").glob("*.toml"))
+    return {path: tomllib.loads(path.read_text(encoding="utf-8")) for path in paths}
+
+
+def _by(key: str) -> dict[str, dict[str, Any]]:
+    """The content of the file that has a name in the list ``key``, by that name."""
+    contents = _contents().values()
+    return {name: content for content in contents for name in content.get(key, ())}
 
 
 def dataset_names() -> list[str]:
     """Names of the shipped data sets, sorted."""
-    return sorted(_shipped())
+    return sorted(_by("names"))
 
 
 def load_dataset(name: str) -> Dataset:
@@ -75,11 +80,28 @@ def load_dataset(name: str) -> Dataset:
         >>> load_dataset("coco2017").class_names[0], load_dataset("coco2017").label_ids[-1]
         ('person', 90)
     """
-    path = _shipped().get(name) if isinstance(name, str) else None
-    if path is None:
+    content = _by("names").get(name) if isinstance(name, str) else None
+    if content is None:
         known = ", ".join(dataset_names())
         raise ProtocolError(f"unknown data set {name!r}", remedy=f"known: {known}")
-    content = tomllib.loads(path.read_text(encoding="utf-8"))
+    return _dataset(content)
+
+
+def dataset_of(protocol: Protocol) -> Dataset | None:
+    """The data set that a shipped protocol, or a variant of it, was made for.
+
+    None for protocols of other names, and for tasks whose classes are not those of a data set.
+
+    Example:
+        >>> from torch_vocmetrics import load_protocol
+        >>> dataset_of(load_protocol("detection/voc2010")).class_names[:2]
+        ('aeroplane', 'bicycle')
+    """
+    content = _by("protocols").get(f"{protocol.task}/{protocol.name}")
+    return None if content is None else _dataset(content)
+
+
+def _dataset(content: Mapping[str, Any]) -> Dataset:
     return Dataset(
         tuple(content["class_names"]),
         tuple(content["label_ids"]),

@@ -10,6 +10,7 @@ from typing import ClassVar, NamedTuple
 from .rules import (
     Protocol,
     ascending,
+    boolean,
     is_number,
     limits,
     number,
@@ -19,14 +20,24 @@ from .rules import (
     read_levels,
     read_limits,
     rule,
+    text,
 )
 
 FLAGS = ("difficult", "iscrowd", "ignore")
 """What ground truth may say of an object; a protocol says what each flag means."""
 
 
+MERGED_CLASS = "all"
+"""Name of the only class of a class-agnostic protocol."""
+
+
 class AreaRange(NamedTuple):
-    """Objects and detections whose area lies in [lower, upper], both ends included."""
+    """Objects and detections whose area lies in [lower, upper], both ends included.
+
+    Attributes:
+        name: how results call the range.
+        lower, upper: bounds in square pixels; infinite for no bound.
+    """
 
     name: str
     lower: float
@@ -79,6 +90,11 @@ class DetectionProtocol(Protocol):
     A variant is ``dataclasses.replace(load_protocol("detection/coco2017"), max_detections=(9,))``:
     the rules are checked again and the fingerprint changes with them.
 
+    ``headline_area`` is the area range that means over classes, curves and counts of a result are
+    about. With ``class_agnostic`` an image's detections and ground truths are all of one class, as
+    in pycocotools with ``useCats = 0``, which limits of detections then count together; of equal
+    scores and overlaps the order of the rows decides, where pycocotools first sorts by category.
+
     Raises:
         ProtocolError: naming every field that does not hold.
     """
@@ -91,6 +107,7 @@ class DetectionProtocol(Protocol):
     reusable_flags: tuple[str, ...] = rule("objects", flags)
     overlap_of_detection_area_flags: tuple[str, ...] = rule("objects", flags)
     area_ranges: tuple[AreaRange, ...] = rule("objects", areas, read_areas)
+    headline_area: str = rule("objects", text)
     detection_area: str = rule("objects", one_of("box", "mask"))
     iou_thresholds: tuple[float, ...] = rule(
         "matching", ascending(5e-324, 1.0, least=1), read_levels
@@ -100,6 +117,7 @@ class DetectionProtocol(Protocol):
     comparison: str = rule("matching", one_of(">=", ">"))
     candidates: str = rule("matching", one_of("best", "all"))
     equal_overlaps: str = rule("matching", one_of("first", "last"))
+    class_agnostic: bool = rule("matching", boolean)
     max_detections: tuple[int, ...] = rule("matching", limits, read_limits)
     interpolation: str = rule("average", one_of("eleven_point", "all_points", "recall_grid"))
     recall_levels: tuple[float, ...] = rule("average", ascending(0.0, 1.1, least=0), read_levels)
@@ -108,6 +126,11 @@ class DetectionProtocol(Protocol):
 
     def _mistakes(self) -> Iterator[str]:
         yield from super()._mistakes()
+        if self.headline_area not in (names := [entry.name for entry in self.area_ranges]):
+            yield (
+                f"headline_area must be the name of an area range, {' or '.join(names)}, "
+                f"got {self.headline_area!r}"
+            )
         if self.interpolation != "all_points" and not self.recall_levels:
             yield f"recall_levels must not be empty for {self.interpolation}"
         if (self.interpolation == "recall_grid") != (self.precision_epsilon > 0):
@@ -121,6 +144,15 @@ class DetectionProtocol(Protocol):
     def lane_shape(self) -> tuple[int, int]:
         """Area ranges, and thresholds in each."""
         return len(self.area_ranges), len(self.iou_thresholds)
+
+    @property
+    def headline_index(self) -> int:
+        """Index of the area range that the headline is about."""
+        return [entry.name for entry in self.area_ranges].index(self.headline_area)
+
+    def evaluated_classes(self, class_names: tuple[str, ...]) -> tuple[str, ...]:
+        """The classes that are evaluated one by one, of a metric with these classes."""
+        return (MERGED_CLASS,) if self.class_agnostic else class_names
 
     @property
     def uses_masks(self) -> bool:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from ..errors import ProtocolError
 from ..limits import MAX_LEVELS
@@ -105,6 +105,10 @@ class Protocol:
             if complaint:
                 yield f"{entry.name} {complaint}, got {shortened(getattr(self, entry.name))}"
 
+    def evaluated_classes(self, class_names: tuple[str, ...]) -> tuple[str, ...]:
+        """The classes that are evaluated one by one, of a metric with these classes."""
+        return class_names
+
     @property
     def rules(self) -> dict[str, Any]:
         """Every rule as plain JSON data, without the name."""
@@ -117,9 +121,32 @@ class Protocol:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
+P = TypeVar("P", bound=Protocol)
+
+
+def with_rules(protocol: P, **rules: Any) -> P:
+    """The protocol with other rules; None leaves a rule as it is.
+
+    Raises:
+        ProtocolError: if the rules do not hold, see :class:`Protocol`.
+    """
+    given = {name: value for name, value in rules.items() if value is not None}
+    return dataclasses.replace(protocol, **given) if given else protocol
+
+
 def one_of(*allowed: str) -> Check:
     """The value is one of these words."""
     return lambda value: None if value in allowed else f"must be one of {', '.join(allowed)}"
+
+
+def boolean(value: object) -> str | None:
+    """The value is true or false."""
+    return None if isinstance(value, bool) else "must be true or false"
+
+
+def text(value: object) -> str | None:
+    """The value is a name."""
+    return None if isinstance(value, str) and value else "must be a name"
 
 
 def is_number(value: object) -> bool:

@@ -70,6 +70,7 @@ def evaluate(
     """
     protocol = load_protocol(protocol, DetectionProtocol)
     names, ids = read_classes(num_classes, class_names, label_ids)
+    names, ids = (("all",), dict.fromkeys(ids, 0)) if protocol.class_agnostic else (names, ids)
     images = read_images(protocol, detections, ground_truths, ids, box_format)
     # matched[k][a][i]: class, area range, image; the order in which pycocotools keeps evalImgs.
     matched = [
@@ -88,7 +89,12 @@ def evaluate(
     }
     if protocol.interpolation == "recall_grid":
         return coco_result(matched, protocol, common)
-    return voc_result([by_area[0] for by_area in matched], protocol, common)
+    return voc_result([by_area[headline_of(protocol)] for by_area in matched], protocol, common)
+
+
+def headline_of(rules: DetectionProtocol) -> int:
+    """Index of the area range that means over classes and counts are about."""
+    return [area.name for area in rules.area_ranges].index(rules.headline_area)
 
 
 def collect(
@@ -157,7 +163,7 @@ def all_points_ap(recall: list[float], precision: list[float]) -> float:
 def voc_result(
     matched: list[list[ImageOutcome]], rules: DetectionProtocol, common: dict[str, Any]
 ) -> VocDetectionResult:
-    """Curves and average precision of every class in the first area range, at no smaller limit.
+    """Curves and average precision of every class in the headline area range, at no smaller limit.
 
     Args:
         matched: [K][images].
@@ -244,7 +250,7 @@ def coco_result(
 
     Source: cocoeval.py COCOeval.accumulate and summarize.
     """
-    limits = rules.max_detections or (None,)
+    limits, headline = rules.max_detections or (None,), headline_of(rules)
     T, K, A, M = len(rules.thresholds), len(matched), len(rules.area_ranges), len(limits)
     precision = np.full((T, len(rules.recall_levels), K, A, M), math.nan)
     scores, recall = precision.copy(), np.full((T, K, A, M), math.nan)
@@ -253,18 +259,19 @@ def coco_result(
     for t, k, a, m in itertools.product(range(T), range(K), range(A), range(M)):
         ranked, outcomes, positives = collect(matched[k][a], t, limits[m])
         num_positives[a, k] = positives
-        if a == 0 and m == M - 1:
+        if a == headline and m == M - 1:
             counts[:, t, k] = outcomes.count(TRUE_POSITIVE), outcomes.count(FALSE_POSITIVE)
         if positives > 0:
             reached, at_levels, levels = coco_accumulate(ranked, outcomes, positives, rules)
             recall[t, k, a, m] = reached
             precision[t, :, k, a, m], scores[t, :, k, a, m] = at_levels, levels
-    headline = as_tensor(precision[..., 0, -1])
-    average_precision = [mean_of_defined(headline[..., k]) for k in range(K)]
-    mean, classes = mean_over_classes(average_precision, num_positives[0].tolist(), rules)
+    shown = as_tensor(precision[..., headline, -1])
+    positives = num_positives[headline]
+    average_precision = [mean_of_defined(shown[..., k]) for k in range(K)]
+    mean, classes = mean_over_classes(average_precision, positives.tolist(), rules)
     if rules.mean_over == "defined_values":
         # summarize takes the mean of all entries at once, which rounds otherwise.
-        mean, classes = mean_of_defined(headline), int((num_positives[0] > 0).sum())
+        mean, classes = mean_of_defined(shown), int((positives > 0).sum())
     largest = [as_tensor(precision[..., a, -1]) for a in range(A)]
     return CocoDetectionResult(
         **common,
@@ -278,7 +285,7 @@ def coco_result(
         precision=as_tensor(precision),
         recall=as_tensor(recall),
         scores=as_tensor(scores),
-        num_positives=as_tensor(num_positives[0]),
+        num_positives=as_tensor(positives),
         num_positives_by_area=as_tensor(num_positives),
         true_positives=as_tensor(counts[0]),
         false_positives=as_tensor(counts[1]),

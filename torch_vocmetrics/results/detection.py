@@ -39,8 +39,8 @@ class DetectionResult(Result):
         average_precision: [K] float64, mean over the IoU thresholds, as the official code has it
             for the class alone. Without objects that may be 0 or NaN; see ``is_averaged``.
         num_classes_averaged: how many classes the mean runs over.
-        num_positives: [K] int64, objects that count (first area range).
-        true_positives, false_positives: [T, K] int64 (first area range, largest limit).
+        num_positives: [K] int64, objects that count (headline area range).
+        true_positives, false_positives: [T, K] int64 (headline area range, largest limit).
         num_images, num_detections: of all that was evaluated.
     """
 
@@ -134,7 +134,7 @@ class CocoDetectionResult(DetectionResult):
         class_name: str | None = None,
     ) -> float:
         """Average precision over the chosen part; defaults are all thresholds and classes, the
-        first area range, the largest limit. NaN where nothing is defined.
+        headline area range, the largest limit. NaN where nothing is defined.
 
         Raises:
             InputError: if the protocol has no such threshold, area, limit or class.
@@ -178,7 +178,7 @@ class CocoDetectionResult(DetectionResult):
 
     def _area(self, area: str | None) -> int:
         names = tuple(entry.name for entry in self.protocol.area_ranges)
-        return 0 if area is None else _place("area", area, names)
+        return _place("area", self.protocol.headline_area if area is None else area, names)
 
     def _threshold(self, iou_threshold: float | None) -> int | None:
         known = self.protocol.iou_thresholds
@@ -191,7 +191,8 @@ class CocoDetectionResult(DetectionResult):
             known = threshold in rules.iou_thresholds
             value = self.mean_precision(iou_threshold=threshold) if known else math.nan
             summary[f"AP{round(100 * threshold)}"] = value
-        areas = [entry.name for entry in rules.area_ranges[1:]]
+        names = [entry.name for entry in rules.area_ranges]
+        areas = [name for name in names if name != rules.headline_area]
         short = {"small": "s", "medium": "m", "large": "l"}
         suffixes = [short.get(name, f"_{name}") for name in areas]
         for name, suffix in zip(areas, suffixes, strict=True):
