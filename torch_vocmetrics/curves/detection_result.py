@@ -64,7 +64,7 @@ def result_of_curves(
 def _voc_result(
     protocol: DetectionProtocol, curves: ClassCurves, totals: Totals, common: dict[str, Any]
 ) -> VocDetectionResult:
-    npos = common["num_positives"].numpy()
+    npos = totals.num_positives[protocol.headline_index].numpy()
     precisions = curves.numbers["average_precision"].numpy()
     by_class = np.array([running_sum(row) / len(row) for row in precisions.T])
     over_positives = protocol.mean_over == "classes_with_positives"
