@@ -5,15 +5,16 @@ wrong on the rank, if something did. Every local check is made before it and tra
 it, so that no rank raises alone while the others wait: afterwards all raise the same sentence. Then
 one all-gather of the states as bytes, padded to the longest.
 
-Backends: gloo is tested. Under NCCL, which moves CUDA memory only, the bytes go to the current
-device and come back; that path is tested with a stand-in and has not been run on NCCL itself, whose
-watchdog ends a process when another rank is lost, where gloo raises.
+Backends: gloo is tested. Under NCCL, which moves CUDA memory only, the bytes go to a device of the
+rank's own and come back; that path is tested with a stand-in and has not been run on NCCL itself,
+whose watchdog ends a process when another rank is lost, where gloo raises.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -77,6 +78,7 @@ def sync(
     *,
     group: Group = None,
     dst: int | None = None,
+    device: torch.device | None = None,
 ) -> list[dict[str, Any]]:
     """The states of all ranks in the order of their ranks; a collective.
 
@@ -87,6 +89,7 @@ def sync(
             ``label_ids``; they must be the same on all ranks.
         group: the process group; None for the default one.
         dst: a rank that the caller is going to single out; it must be in the group.
+        device: where the metric of this rank works, None if it has seen nothing.
 
     Returns:
         One state a rank, with tensors on the CPU.
@@ -102,14 +105,15 @@ def sync(
     except InputError as error:
         state = error
     run, header = _payload(state, identity)
-    headers = [_read_header(row) for row in _all_gather(_header_bytes(header), group)]
+    transport = _transport_device(group, device)
+    headers = [_read_header(row) for row in _all_gather(_header_bytes(header), group, transport)]
     failed = _failure(headers, names) or _difference(headers, names)
     if failed is not None:
         raise failed from (state if isinstance(state, Exception) else None)
     longest = max(one["bytes"] for one in headers)
     if run.numel() < longest:
         run = torch.cat([run, run.new_zeros(longest - run.numel())])
-    rows = _all_gather(run, group)
+    rows = _all_gather(run, group, transport)
     return [from_bytes(row[: one["bytes"]]) for row, one in zip(rows, headers, strict=True)]
 
 
@@ -251,14 +255,13 @@ def _ranks(names: Iterable[int]) -> str:
 # Transport ----------------------------------------------------------------------------------------
 
 
-def _all_gather(row: Tensor, group: Group) -> Tensor:
-    """[ranks, n] uint8 on the CPU, from [n] of each rank.
+def _all_gather(row: Tensor, group: Group, device: torch.device) -> Tensor:
+    """[ranks, n] uint8 on the CPU, from [n] of each rank, by way of ``device``.
 
     Raises:
         StateError: if the backend lost a rank or waited too long for one.
     """
     ranks = dist.get_world_size(group)
-    device = _transport_device(group)
     mine = row.to(device)
     gathered = torch.empty((ranks, mine.numel()), dtype=torch.uint8, device=device)
     try:
@@ -275,16 +278,26 @@ def _all_gather(row: Tensor, group: Group) -> Tensor:
     return gathered.cpu()
 
 
-def _transport_device(group: Group) -> torch.device:
-    """The CPU where the backend can move its memory, else the current device.
+def _transport_device(group: Group, own: torch.device | None) -> torch.device:
+    """The CPU where the backend can move its memory, else a device of this rank.
 
-    All ranks must choose alike, so that a rank's own state plays no part: it may be empty.
+    All ranks choose the same kind, but each its own device: two ranks on one device would be
+    refused by NCCL, or wait for each other. It is the device that the group is bound to, or that
+    the metric works on. A rank that has seen nothing and has set no device takes the device that
+    its launcher names.
     """
     config = dist.get_backend_config(group)
     kinds = [entry.partition(":")[0] for entry in config.split(",")]
     if "cpu" in kinds:
         return torch.device("cpu")
-    return torch.device(kinds[0], torch.get_device_module(kinds[0]).current_device())
+    bound = getattr(group or dist.distributed_c10d._get_default_group(), "bound_device_id", None)
+    for known in (bound, own):
+        if known is not None and known.type == kinds[0] and known.index is not None:
+            return torch.device(known)
+    module = torch.get_device_module(kinds[0])
+    current, launched = module.current_device(), int(os.environ.get("LOCAL_RANK", "0"))
+    unset = current == 0 and launched < module.device_count()
+    return torch.device(kinds[0], launched if unset else current)
 
 
 def _global_rank(group: Group, place: int) -> int:

@@ -1,4 +1,4 @@
-"""From the host to a device without waiting: one copy from pinned memory for many columns."""
+"""Between the host and a device in one copy for many columns; to the device without waiting."""
 
 from __future__ import annotations
 
@@ -34,8 +34,18 @@ def read_device(device: object, where: str) -> torch.device:
     return torch.device(found)
 
 
+def work_device(wanted: torch.device) -> torch.device:
+    """Where the work for tensors on ``wanted`` is done: there on CUDA, else on the CPU.
+
+    Other devices lack float64, in which overlaps are computed, or the package's operators.
+    """
+    return wanted if wanted.type == "cuda" else torch.device("cpu")
+
+
 def to_device(columns: Sequence[Tensor], device: torch.device) -> list[Tensor]:
-    """The same tensors on ``device``; all that are on the CPU go to CUDA in one copy."""
+    """The same tensors on ``device``; all go from the CPU to CUDA in one copy, and back in one."""
+    if device.type == "cpu":
+        return to_host(columns)
     placed = [column.to(device) if column.device.type != "cpu" else column for column in columns]
     places = [i for i, column in enumerate(columns) if column.device.type == "cpu"]
     if device.type != "cuda" or not places:
@@ -43,13 +53,28 @@ def to_device(columns: Sequence[Tensor], device: torch.device) -> list[Tensor]:
     # Widest numbers first, so that every column starts at a multiple of its own width.
     places.sort(key=lambda i: -columns[i].element_size())
     sizes = [columns[i].numel() * columns[i].element_size() for i in places]
-    staging = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=True)
+    # Named, since pinned memory must be the host's also where the default device is another.
+    staging = torch.empty(sum(sizes), dtype=torch.uint8, device="cpu", pin_memory=True)
     for i, part in zip(places, torch.split(staging, sizes), strict=True):
         part.copy_(columns[i].contiguous().reshape(-1).view(torch.uint8))
     moved = staging.to(device, non_blocking=True)
     for i, part in zip(places, torch.split(moved, sizes), strict=True):
         placed[i] = part.view(columns[i].dtype).reshape(columns[i].shape)
     return placed
+
+
+def to_host(columns: Sequence[Tensor]) -> list[Tensor]:
+    """The same tensors on the CPU; all of one device come in one copy, which waits once."""
+    found = list(columns)
+    for device in dict.fromkeys(column.device for column in columns if not column.is_cpu):
+        rows = [i for i, column in enumerate(columns) if column.device == device]
+        # Widest numbers first, so that every column starts at a multiple of its own width.
+        rows.sort(key=lambda i: -columns[i].element_size())
+        parts = [columns[i].contiguous().reshape(-1).view(torch.uint8) for i in rows]
+        read = (parts[0] if len(parts) == 1 else torch.cat(parts)).cpu()
+        for i, part in zip(rows, torch.split(read, [len(part) for part in parts]), strict=True):
+            found[i] = part.view(columns[i].dtype).reshape(columns[i].shape)
+    return found
 
 
 def from_host(values: Sequence[Any], dtype: torch.dtype, device: torch.device) -> Tensor:

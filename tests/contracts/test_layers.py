@@ -16,7 +16,7 @@ PACKAGE = Path(torch_vocmetrics.__file__).parent
 # A module or package may import from its own layer and from those before it.
 LAYERS = (
     {"errors", "limits", "_version"},
-    {"ops", "ragged", "image_masks", "transfer", "host_work", "protocols", "lanes"},
+    {"kernels", "ops", "ragged", "image_masks", "transfer", "host_work", "protocols", "lanes"},
     {"tables", "inputs", "states"},
     {"matching"},
     {"curves", "results", "distributed"},

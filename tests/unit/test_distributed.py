@@ -135,14 +135,15 @@ def backend(monkeypatch: pytest.MonkeyPatch, config: str) -> None:
 def test_bytes_stay_on_the_host_where_a_backend_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     for config in ("cpu:gloo,cuda:gloo", "cpu:gloo,cuda:nccl", "cuda:nccl,cpu:gloo"):
         backend(monkeypatch, config)
-        assert distributed._transport_device(None) == torch.device("cpu")
+        assert distributed._transport_device(None, torch.device("cuda", 0)) == torch.device("cpu")
 
 
 def test_under_nccl_bytes_go_over_the_current_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """CPU state under NCCL, by a stand-in: fake CUDA memory and a gather that wants it."""
     backend(monkeypatch, "cuda:nccl")
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
-    assert distributed._transport_device(None) == torch.device("cuda", 3)
+    monkeypatch.setattr(dist.distributed_c10d, "_get_default_group", object)
+    assert distributed._transport_device(None, None) == torch.device("cuda", 3)
     monkeypatch.setattr(dist, "get_world_size", lambda group=None: 2)
     seen = []
 
@@ -150,9 +151,9 @@ def test_under_nccl_bytes_go_over_the_current_device(monkeypatch: pytest.MonkeyP
         seen.extend((str(one.device), one.numel()) for one in [*rows, mine])
 
     monkeypatch.setattr(dist, "all_gather", gather)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     with FakeTensorMode():
-        rows = distributed._all_gather(torch.zeros(64, dtype=torch.uint8), None)
+        row = torch.zeros(64, dtype=torch.uint8)
+        rows = distributed._all_gather(row, None, torch.device("cuda", 0))
     assert seen == [("cuda:0", 64)] * 3
     assert (str(rows.device), rows.shape) == ("cpu", (2, 64))
 

@@ -342,7 +342,7 @@ def test_pairs_of_ids_have_the_same_limit() -> None:
 
 def test_ids_beyond_int64_on_a_device_are_refused_when_they_are_read() -> None:
     with pytest.raises(InputError, match="image id 1: must be an integer of 64 bits"):
-        per_image.ids_on_host(torch.tensor([0, 2**63], dtype=torch.uint64))
+        per_image.ids_on_host([torch.tensor([0, 2**63], dtype=torch.uint64)])
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -471,7 +471,7 @@ def test_inputs_may_be_overwritten_after_update() -> None:
         value.zero_()
     after = str((kept.image_sizes, kept.image_ids, kept.detections, kept.ground_truths))
     assert after == before
-    assert per_image.ids_on_host(kept.image_ids) == [5, 6]
+    assert per_image.ids_on_host([kept.image_ids]) == [[5, 6]]
 
 
 def test_sizes_on_a_device_are_whole_and_positive() -> None:

@@ -51,10 +51,14 @@ def train(model: nn.Module, loader: Iterable[Any], device: torch.device) -> None
 def run(options: argparse.Namespace) -> None:
     """Train, then validate twice: with every rank, and on rank 0 alone."""
     rank, ranks = distributed.get_rank(), distributed.get_world_size()
-    device = torch.device("cuda", rank) if torch.cuda.is_available() else torch.device("cpu")
+    device = torch.device("cpu")
+    if torch.cuda.is_available():
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(device)  # or every rank would also work on the first device
     torch.manual_seed(0)
     model = LossModel().to(device)
-    parallel = DistributedDataParallel(model, device_ids=[rank] if device.index == rank else None)
+    own_device = None if device.index is None else [device.index]
+    parallel = DistributedDataParallel(model, device_ids=own_device)
     train_scenes = make_scenes(options.train_scenes, seed=(0, 1))
     shuffled: DistributedSampler[int] = DistributedSampler(range(options.train_scenes))  # type: ignore[arg-type]
     train(parallel, scene_loader(train_scenes, sampler=shuffled), device)

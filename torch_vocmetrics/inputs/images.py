@@ -16,7 +16,7 @@ from ..errors import InputError, VocMetricsWarning
 from ..protocols import FLAGS
 from ..ragged import BOX_FORMATS, OPTIONAL_COLUMNS, Detections, GroundTruths
 from ..tables.records import Ids
-from ..transfer import from_host, on_one_device
+from ..transfer import from_host, on_one_device, work_device
 from .faults import BAD_SIZE, Subject, Suspect, suspect, suspects_of_rows, unknown_label
 from .forms import as_images
 from .keys import DETECTION, PREDICTION, TARGET, check_images, check_keys, keys_of
@@ -194,11 +194,6 @@ def _checked(
     )
 
 
-def work_device(wanted: torch.device) -> torch.device:
-    """Where rows are matched: not on MPS, which has no float64, in which overlaps are computed."""
-    return torch.device("cpu") if wanted.type == "mps" else wanted
-
-
 def fault_on_host(batch: Batch) -> InputError | None:
     """The error that values checked on the host deserve, or None."""
     errors = (one.read() for one in batch.suspects if one.details.is_cpu)
@@ -226,9 +221,9 @@ def warn_of_coarse_boxes(flags: Sequence[Tensor]) -> None:
 
 
 def read_image_ids(batches: Sequence[Batch]) -> Ids | None:
-    """The ids of all images of the batches; those on a device are read now."""
-    given = [ids_on_host(batch.image_ids) for batch in batches if batch.image_ids is not None]
-    return tuple(chain.from_iterable(given)) or None
+    """The ids of all images of the batches; those on a device are read now, in one copy."""
+    given = [batch.image_ids for batch in batches if batch.image_ids is not None]
+    return tuple(chain.from_iterable(ids_on_host(given))) or None
 
 
 def read_image_sizes(batches: Sequence[Batch]) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..ops.confusion import BYTES, PIXELS_AT_ONCE, LabelTable, count_pairs
-from ..transfer import to_device
+from ..transfer import to_device, work_device
 from .numbers import tensor_of
 
 FAULTS = ("the predicted label is unknown", "the true label is unknown", "a logit is NaN")
@@ -122,9 +122,7 @@ def read_maps(
         )
     for image, (prediction, truth) in enumerate(zip(found, true, strict=True)):
         _check(prediction, truth, num_classes, "" if stacked else f"[{image}]")
-    work = device or (found[0].device if found else torch.device("cpu"))
-    if work.type == "mps":  # counts are made where integers are whole
-        work = torch.device("cpu")
+    work = work_device(device or (found[0].device if found else torch.device("cpu")))
     placed = to_device([*found, *true], work)
     return MapBatch(list(zip(placed[: len(found)], placed[len(found) :], strict=True)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Self
 
 import torch
@@ -12,10 +13,10 @@ from torch import Tensor
 from ..errors import InputError
 from ..protocols import LayoutProtocol
 from ..ragged import Detections, GroundTruths, image_of_row
-from ..transfer import from_host, to_device
+from ..transfer import from_host, to_device, to_host, work_device
 from .faults import BAD_FLAG, Subject, suspect, suspects_of_rows, unknown_label
 from .forms import as_images
-from .images import image_ids_of, work_device
+from .images import image_ids_of
 from .keys import LAYOUT, PREDICTION, TARGET, check_images, check_keys, keys_of
 from .numbers import WRONG_FLAG
 from .packing import ImageList, PackedRows, Rows, Side, columns_of
@@ -55,11 +56,19 @@ class LayoutRows:
 
     def to(self, device: torch.device) -> Self:
         """The same rows on a device; from the host to CUDA in one copy that does not wait."""
-        columns = [getattr(self, name) for name in TENSORS]
-        moved = to_device(columns + ([] if self.order is None else [self.order]), device)
-        order = None if self.order is None else moved[-1]
-        placed: dict[str, Any] = dict(zip(TENSORS, moved, strict=False))
-        return replace(self, order=order, **placed)
+        return self.with_columns(to_device(self.columns, device))
+
+    @property
+    def columns(self) -> list[Tensor]:
+        """The tensors that there are."""
+        given = [getattr(self, name) for name in (*TENSORS, "order")]
+        return [column for column in given if column is not None]
+
+    def with_columns(self, columns: Sequence[Tensor]) -> Self:
+        """The same rows in other tensors, in the order of :attr:`columns`."""
+        names = TENSORS if self.order is None else (*TENSORS, "order")
+        placed: dict[str, Any] = dict(zip(names, columns, strict=True))
+        return replace(self, **placed)
 
     @classmethod
     def cat(cls, parts: Sequence[Self]) -> Self:
@@ -95,6 +104,14 @@ class LayoutBatch:
     def num_images(self) -> int:
         """B."""
         return len(self.layouts.counts)
+
+    @classmethod
+    def on_host(cls, batches: Sequence[Self]) -> list[Self]:
+        """The same batches on the CPU, after one wait for all."""
+        sides = [side for batch in batches for side in (batch.layouts, batch.persons)]
+        read = iter(to_host([column for side in sides for column in side.columns]))
+        moved = iter([side.with_columns(list(islice(read, len(side.columns)))) for side in sides])
+        return [replace(batch, layouts=next(moved), persons=next(moved)) for batch in batches]
 
     @property
     def detections(self) -> LayoutRows:

@@ -95,11 +95,14 @@ FLAG = Kind(
 def tensor_of(value: object, where: Callable[[], str]) -> Tensor:
     """A tensor out of a tensor, an array, numbers in lists, or whatever speaks DLPack.
 
+    It is on the CPU or on CUDA: others, where no work is done, are brought to the CPU.
+
     Raises:
         InputError: for anything else, and for tensors without plain values.
     """
     if isinstance(value, Tensor):
-        return with_values(value, where)
+        tensor = with_values(value, where)
+        return tensor if tensor.is_cpu or tensor.is_cuda else tensor.cpu()
     got, remedy = type(value).__name__, ""
     try:
         if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):

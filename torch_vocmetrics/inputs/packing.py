@@ -332,8 +332,8 @@ def _joined(parts: tuple[Tensor, ...], shape: tuple[int, ...]) -> Tensor | None:
     """Parts of shape [n, *shape] as one tensor; None where there are none or they need care.
 
     ``torch.cat`` itself refuses unlike shapes, and CUDA beside other devices. Number types it would
-    mix at a loss, and MPS takes memory of the host for its own. Parts of shape [0] it skips, at
-    several times the cost.
+    mix at a loss, and MPS takes memory of the host for its own; no work is done there anyway. Parts
+    of shape [0] it skips, at several times the cost.
     """
     if len(set(map(_DTYPE, parts))) != 1:
         return None
@@ -343,7 +343,7 @@ def _joined(parts: tuple[Tensor, ...], shape: tuple[int, ...]) -> Tensor | None:
         raise
     except RuntimeError:
         return None
-    if not (values.is_cpu or values.is_cuda) and any(part.is_cpu for part in parts):
+    if not (values.is_cpu or values.is_cuda):
         return None
     return values if is_plain(values) and values.shape[1:] == shape else None
 

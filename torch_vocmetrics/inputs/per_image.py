@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..limits import MAX_IMAGE_ID, MAX_IMAGE_SIDE
-from ..transfer import from_host, on_one_device
+from ..transfer import from_host, on_one_device, to_host
 from .numbers import INTEGER_TYPES, with_values
 
 ImageIds = list[int | str] | Tensor
@@ -139,9 +139,14 @@ def kind_of_ids(ids: Sequence[object] | Tensor | None) -> str:
     return "str" if isinstance(ids[0], str) else "int"
 
 
-def ids_on_host(ids: ImageIds) -> list[int | str]:
-    """The ids themselves; those on a device are read now."""
-    return list(_in_range(ids.tolist(), "image id {}")) if isinstance(ids, Tensor) else ids
+def ids_on_host(batches: Sequence[ImageIds]) -> list[list[int | str]]:
+    """The ids of each batch themselves; those on a device are read now, all in one copy."""
+    tensors = [ids for ids in batches if isinstance(ids, Tensor)]
+    read = iter(to_host(tensors))
+    return [
+        list(_in_range(next(read).tolist(), "image id {}")) if isinstance(ids, Tensor) else ids
+        for ids in batches
+    ]
 
 
 def compare_ids(own: ImageIds | None, ids: ImageIds | None) -> Tensor | None:
@@ -244,7 +249,9 @@ def _is_on_device(entry: object) -> bool:
 def _size_on_device(entry: Any, where: str) -> Tensor:
     """[1, 2] of one image, of which at least one of all images is on a device."""
     if isinstance(entry, list | tuple) and any(isinstance(side, Tensor) for side in entry):
-        sides = [side if isinstance(side, Tensor) else torch.tensor(side) for side in entry]
+        sides = [
+            side if isinstance(side, Tensor) else torch.tensor(side, device="cpu") for side in entry
+        ]
         entry = torch.stack(on_one_device([side.reshape(()) for side in sides]))
     if not isinstance(entry, Tensor):
         entry = torch.tensor(_size(entry, where, 0), device="cpu")

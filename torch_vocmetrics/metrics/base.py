@@ -373,9 +373,10 @@ class Metric(Lockable, ABC, Generic[R_co]):
             state: dict[str, Any] | Exception = self._exported()
         except Exception as error:  # raised by all ranks, after the header
             state = error
-        states = sync(state, self._identity(), group=group, dst=dst)
+        device = self._accumulated.device
+        states = sync(state, self._identity(), group=group, dst=dst, device=device)
         parts = [self._blank()._load(one) for one in states]
-        if (device := self._accumulated.device) is not None:
+        if device is not None:
             parts = [part.to(device) for part in parts]
         return self._union(parts, states)
 

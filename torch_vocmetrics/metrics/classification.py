@@ -24,6 +24,7 @@ from ..protocols import ClassificationProtocol, load_protocol
 from ..results import ClassificationResult
 from ..tables.scores import (
     TARGET_FORMATS,
+    ClassIds,
     ScoreTable,
     kind_of_class_ids,
     read_class_ids,
@@ -31,6 +32,7 @@ from ..tables.scores import (
     refuse_multi_hot,
     wrong_target,
 )
+from ..transfer import to_host
 from .accumulated import MOST_PENDING, Accumulated, appended
 from .base import Metric
 from .classes import ClassNames, read_classes
@@ -42,7 +44,7 @@ class PendingScores(NamedTuple):
     Attributes:
         table: its scores and targets; without ids where these are on a device.
         wrong: 0-d bool, whether a target is wrong.
-        ids_on_device: [B] integers, to be read later; None if there are none.
+        ids_on_device: [B] integers, or [B, 2] of pairs, to be read later; None if there are none.
     """
 
     table: ScoreTable
@@ -59,13 +61,6 @@ class PendingScores(NamedTuple):
         """Such as ``"int"``."""
         given = self.table.image_ids if self.ids_on_device is None else self.ids_on_device
         return kind_of_class_ids(given)
-
-    @property
-    def with_ids(self) -> ScoreTable:
-        """The table with all its ids; reads the device."""
-        if self.ids_on_device is None:
-            return self.table
-        return replace(self.table, image_ids=tuple(self.ids_on_device.tolist()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,8 +177,7 @@ class ClassificationAP(Metric[ClassificationResult]):
         if not state.pending:
             return state
         wrong = [batch.wrong for batch in state.pending]
-        batches = [batch.with_ids for batch in state.pending]
-        parts = appended(state.tables[0], [ScoreTable.cat(batches)])
+        parts = appended(state.tables[0], [ScoreTable.cat(_with_ids(state.pending))])
         return replace(
             state, tables=(parts,), pending=(), wrong=(*state.wrong, torch.stack(wrong).any())
         )
@@ -225,6 +219,23 @@ class ClassificationAP(Metric[ClassificationResult]):
 
     def _all_protocols(self) -> list[ClassificationProtocol]:
         return [self.protocol]
+
+
+def _with_ids(batches: Sequence[PendingScores]) -> list[ScoreTable]:
+    """The tables with all their ids; those on a device are read in one copy."""
+    given = [batch.ids_on_device for batch in batches if batch.ids_on_device is not None]
+    read = iter(to_host(given))
+    return [
+        batch.table
+        if batch.ids_on_device is None
+        else replace(batch.table, image_ids=_as_ids(next(read)))
+        for batch in batches
+    ]
+
+
+def _as_ids(ids: torch.Tensor) -> ClassIds:
+    """Integers [B], or [B, 2] of pairs, as a table keeps them."""
+    return tuple(map(tuple, ids.tolist()) if ids.dim() == 2 else ids.tolist())
 
 
 def _check_kind_of_ids(batch: PendingScores, state: AccumulatedScores) -> None:

@@ -22,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, cast
 
+import torch
 from torch import Tensor
 
 from ..curves.challenge_results import layout_result
@@ -37,7 +38,9 @@ from ..protocols import LayoutProtocol, load_protocol
 from ..results import LayoutResult
 from ..tables.record_checks import RecordRules
 from ..tables.records import MatchRecords, joined
+from ..transfer import to_host
 from .accumulated import MOST_PENDING, appended
+from .deferred import NOTHING_DEFERRED
 from .recorded import CHUNK_ROWS, NOTHING_PENDING, AccumulatedRecords, Fill, RecordMetric
 
 _LANE = Lanes(1, 1)
@@ -149,19 +152,22 @@ class LayoutAP(RecordMetric[LayoutResult]):
         return cls(protocols[0])
 
     def _settled(self, state: AccumulatedRecords) -> AccumulatedRecords:
-        scales = [scale.read() for scale in state.box_scales]
-        return self._flushed(self._holding_scales(state, scales))
+        _, scales = NOTHING_DEFERRED.read(state.box_scales)
+        return self._flushed(self._holding_scales(state, [scale.read() for scale in scales]))
 
     def _flushed(self, state: AccumulatedRecords) -> AccumulatedRecords:
         """The same with pending batches checked and matched, and their boxes dropped."""
+        # What follows walks layout by layout in the order of the values, which only the host knows.
+        pending = LayoutBatch.on_host(state.pending)
+        refuse_other_ids(to_host([b.other_ids for b in pending if b.other_ids is not None]))
         images = state.num_images
-        for batch in state.pending:
-            refuse_other_ids([flag for flag in (batch.other_ids,) if flag is not None])
+        for batch in pending:
             if (fault := layout_fault(batch, self.protocol, images)) is not None:
                 raise fault
             images += batch.num_images
-        groups = itertools.groupby(state.pending, lambda batch: batch.formats)
-        matched = [self._match_batches(list(group)) for _, group in groups]
+        groups = itertools.groupby(pending, lambda batch: batch.formats)
+        device = state.device or torch.device("cpu")
+        matched = [self._match_batches(list(group)).to(device) for _, group in groups]
         return replace(
             state, tables=(appended(state.tables[0], matched),), pending=(), fill=NOTHING_PENDING
         )

@@ -8,14 +8,12 @@ from itertools import chain
 from operator import mul
 from typing import Any, Generic, NamedTuple, Self
 
-import torch
 from torch import Tensor
 
 from ..curves.ranking import distinct_images
 from ..errors import InputError
 from ..host_work import host_work
 from ..inputs.box_scale import SIDES, BoxScale
-from ..inputs.faults import Suspect
 from ..inputs.images import (
     Batch,
     InputRules,
@@ -41,6 +39,7 @@ from ..transfer import to_device
 from .accumulated import MOST_PENDING, Accumulated, appended
 from .base import Metric, R_co
 from .classes import ClassNames, read_classes
+from .deferred import NOTHING_DEFERRED, Deferred
 
 CHUNK_ROWS = 2**16
 CHUNK_PAIRS = 2**22
@@ -83,23 +82,6 @@ class Fill(NamedTuple):
 
 
 NOTHING_PENDING = Fill()
-
-
-class Deferred(NamedTuple):
-    """What devices have checked of values, to be read later.
-
-    Attributes:
-        suspects: of the rows.
-        coarse: 0-d bools, whether half boxes are where whole pixels are not exact.
-        other_ids: 0-d bools, whether predictions have other image ids than their targets.
-    """
-
-    suspects: tuple[Suspect, ...] = ()
-    coarse: tuple[Tensor, ...] = ()
-    other_ids: tuple[Tensor, ...] = ()
-
-
-NOTHING_DEFERRED = Deferred()
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,15 +218,13 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
 
     def _settled(self, state: AccumulatedRecords) -> AccumulatedRecords:
         # Before anything is matched, since faulty values may not allow it.
-        suspects, coarse, other_ids = self._deferred(state)
-        warn_of_coarse_boxes(coarse)
-        refuse_other_ids(other_ids)
-        state = self._holding_scales(state, [scale.read() for scale in state.box_scales])
-        if suspects:
-            details = torch.stack([suspect.details for suspect in suspects]).tolist()
-            errors = (suspect.error(row) for suspect, row in zip(suspects, details, strict=True))
-            if (fault := next((error for error in errors if error), None)) is not None:
-                raise fault
+        deferred, scales = self._deferred(state).read(state.box_scales)
+        warn_of_coarse_boxes(deferred.coarse)
+        refuse_other_ids(deferred.other_ids)
+        state = self._holding_scales(state, [scale.read() for scale in scales])
+        errors = (suspect.read() for suspect in deferred.suspects)
+        if (fault := next((error for error in errors if error), None)) is not None:
+            raise fault
         state = self._flushed(state)
         tables = [
             parts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
 
@@ -18,6 +19,7 @@ from ..inputs.per_image import ImageIds, ids_of, ids_on_host, kind_of_ids
 from ..protocols import SegmentationProtocol, load_dataset, load_protocol, with_rules
 from ..results import SegmentationResult
 from ..tables.pixels import PixelCounts
+from ..transfer import to_host
 from .accumulated import MOST_PENDING, Accumulated, appended
 from .base import Metric
 from .classes import ClassNames, read_classes
@@ -204,13 +206,14 @@ class MeanIoU(Metric[SegmentationResult]):
         if not state.pending:
             return state
         images = state.num_images
-        read: list[int | str] = []
-        for dense, given, fault in state.pending:
-            ids = None if given is None else ids_on_host(given)
-            if (error := explain(fault, None, self._rules, ids, images)) is not None:
+        given = [batch.image_ids for batch in state.pending if batch.image_ids is not None]
+        ids: list[Any] = [*ids_on_host(given)] or [None] * len(state.pending)
+        faults = to_host([batch.fault for batch in state.pending])
+        for batch, of_batch, fault in zip(state.pending, ids, faults, strict=True):
+            if (error := explain(fault, None, self._rules, of_batch, images)) is not None:
                 raise error
-            images += dense.shape[0]
-            read += ids or ()
+            images += batch.num_images
+        read = list(chain.from_iterable(of_batch for of_batch in ids if of_batch))
         dense = torch.cat([counts.dense for counts in state.pending])
         part = PixelCounts.of(dense, tuple(read) or None)
         return replace(state, tables=(appended(state.tables[0], [part]),), pending=(), cells=0)

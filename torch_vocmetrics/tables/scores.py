@@ -14,7 +14,7 @@ from ..errors import InputError, StateError
 from ..inputs.numbers import FLOATING, tensor_of
 from ..inputs.per_image import entries_of, ids_on_host, read_ids
 from ..ops.ordering import descending_key
-from ..transfer import to_device
+from ..transfer import on_one_device, to_device, work_device
 from .columns import FLOATS, check_column, check_image_ids
 from .repeats import repeats, unequal_truth, warn_of_repeats
 
@@ -196,7 +196,7 @@ def read_scores(
     signs = torch.where(truth == 1, 1, -1).to(torch.int8) if absent_is_0 else None
     signs = truth.to(torch.int8, copy=True) if signs is None else signs
     columns = [numbers.detach().clone(), signs]
-    numbers, signs = to_device(columns, device or numbers.device)
+    numbers, signs = to_device(columns, work_device(device or numbers.device))
     ambiguous = target_format == "auto" and truth.dtype != torch.bool
     return ScoreTable(None, numbers, signs, ambiguous), ~_meaningful(truth, target_format).all()
 
@@ -242,7 +242,9 @@ def refuse_multi_hot(table: ScoreTable, class_names: Sequence[str]) -> None:
 
 
 def read_class_ids(image_ids: object, count: int) -> ClassIds | Tensor | None:
-    """Ids of a batch: int, str or (image, object) pairs; [B] integers where they are on a device.
+    """Ids of a batch: int, str or (image, object) pairs.
+
+    Those on a device, which are not read yet, are integers [B], or [B, 2] of pairs.
 
     Raises:
         InputError: for another number of ids, or ids of another or of several kinds.
@@ -253,11 +255,39 @@ def read_class_ids(image_ids: object, count: int) -> ClassIds | Tensor | None:
     if isinstance(entries, Tensor) or any(isinstance(one, Tensor) for one in entries):
         read = read_ids(entries, "image_ids[{}]")
         return read if isinstance(read, Tensor) else tuple(read) or None
+    if any(isinstance(part, Tensor) and not part.is_cpu for one in entries for part in _parts(one)):
+        return _pairs_on_device([_parts(one) for one in entries])
     ids = tuple(_id(one, row) for row, one in enumerate(entries))
     kinds = {kind_of_class_ids((one,)) for one in ids}
     if len(kinds) > 1:
         raise InputError("must be of one kind", where="image_ids", got=", ".join(sorted(kinds)))
     return ids or None
+
+
+def _parts(entry: object) -> Sequence[object]:
+    """Image and object of a pair."""
+    return entry if isinstance(entry, tuple | list) and len(entry) == 2 else ()
+
+
+def _pairs_on_device(pairs: Sequence[Sequence[object]]) -> Tensor:
+    """[B, 2] integers: image and object of each pair, of which some are on a device.
+
+    Raises:
+        InputError: if some entries are no pairs, or not of integers.
+    """
+    whole = [
+        read_ids([pair[column] for pair in pairs if pair], "image_ids[{}]") for column in (0, 1)
+    ]
+    if not all(pairs) or any(isinstance(ids, list) and str in map(type, ids) for ids in whole):
+        raise InputError(
+            "must be (image, object) pairs of integers throughout, where some are on a device",
+            where="image_ids",
+        )
+    columns = [
+        ids if isinstance(ids, Tensor) else torch.tensor(ids, dtype=torch.int64, device="cpu")
+        for ids in whole
+    ]
+    return torch.stack([column.long() for column in on_one_device(columns)], dim=1)
 
 
 def _id(value: object, row: int) -> int | str | Pair:
@@ -267,7 +297,7 @@ def _id(value: object, row: int) -> int | str | Pair:
             return image, place
     one = [value]
     try:
-        (read,) = ids_on_host(read_ids(one, "image_ids[{}]"))
+        ((read,),) = ids_on_host([read_ids(one, "image_ids[{}]")])
     except InputError:
         raise InputError(
             "must be an int, a str, or an (image, object) pair",
@@ -282,7 +312,7 @@ def kind_of_class_ids(ids: Sequence[object] | Tensor | None) -> str:
     if ids is None or not len(ids):
         return "none"
     if isinstance(ids, Tensor):
-        return "int"
+        return "int" if ids.dim() == 1 else "pairs of int"
     if isinstance(ids[0], tuple):
         return f"pairs of {type(ids[0][0]).__name__}"
     return type(ids[0]).__name__

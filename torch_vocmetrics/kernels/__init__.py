@@ -1,0 +1,1 @@
+"""Triton kernels, and the one helper that registers operators for every device."""
