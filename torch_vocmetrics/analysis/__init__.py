@@ -11,7 +11,11 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
+    "calibration": "calibration",
+    "confusion_matrix": "confusion",
+    "optimal_lrp": "lrp",
     "records_of": "source",
+    "score_curves": "operating_point",
 }
 """The module of each public name; modules are imported when one of their names is first used."""
 

@@ -1,0 +1,59 @@
+"""Random problems with their records and with what the plain loops make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from generator import random_problem, random_protocol
+from support import Problem
+from unit.analysis.made_records import made_records
+
+from torch_vocmetrics.protocols import DetectionProtocol, load_protocol
+from torch_vocmetrics.reference.judged import Judged, judge
+
+
+class Given(NamedTuple):
+    """A problem, a lane of its protocol, its records, and the judgement of the loops."""
+
+    rules: DetectionProtocol
+    problem: Problem
+    iou_threshold: float
+    area: str
+    records: Any
+    judged: Judged
+    seed: int
+
+
+@cache
+def given(
+    seed: int, *, scores_in_unit: bool = False, first_area: bool = False, mixed: bool = False
+) -> Given:
+    """VOC's, COCO's and random rules in turn; ``mixed`` gives half the detections other labels."""
+    shipped = ("detection/coco2017", "detection/voc2007", "detection/voc2012")
+    kind = seed % 6
+    rules = load_protocol(shipped[kind]) if kind < 3 else random_protocol(seed)
+    problem = random_problem(seed, rules)
+    for one in problem.detections:
+        one.pop("order", None)  # records do not have what the user put in place of image and row
+        if scores_in_unit:
+            one["scores"] = one["scores"].abs()
+        if mixed:
+            rng = np.random.default_rng(seed)
+            half = torch.from_numpy(rng.random(one["labels"].shape[0]) < 0.5)
+            others = rng.choice(problem.kwargs["label_ids"], one["labels"].shape[0])
+            one["labels"] = torch.where(half, torch.from_numpy(others), one["labels"])
+    iou_threshold = rules.iou_thresholds[seed % len(rules.iou_thresholds)]
+    areas = [entry.name for entry in rules.area_ranges]
+    area = areas[0 if first_area else seed % len(areas)]
+    records = made_records(rules, problem)
+    judged = judge(rules, *problem[:2], iou_threshold=iou_threshold, area=area, **problem.kwargs)
+    return Given(rules, problem, iou_threshold, area, records, judged, seed)
+
+
+def many(seeds: range, **kwargs: bool) -> Iterator[Given]:
+    """:func:`given` for each seed."""
+    return (given(seed, **kwargs) for seed in seeds)

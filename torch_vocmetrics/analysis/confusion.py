@@ -1,0 +1,135 @@
+"""Which classes a detector mixes up: the confusion matrix of detections, with background."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..ops.selection import rows_where
+from ..results import Table
+from .lane_view import LaneView
+from .source import require_diagnostics
+
+BACKGROUND = "background"
+"""The name of what is no object, or no detection."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConfusionMatrix(Table):
+    """Objects against what they were taken for.
+
+    Attributes:
+        names: K + 1 names, the classes and "background".
+        counts: [K + 1, K + 1] int64, rows are classes of objects, columns of detections. The last
+            row counts detections of no object, the last column objects without a detection.
+        score: detections with it or a higher one take part.
+        iou_threshold: what an overlap has to reach.
+        rule: "same_class_first" or "class_agnostic", how detections and objects were paired.
+    """
+
+    names: tuple[str, ...]
+    counts: Tensor
+    score: float
+    iou_threshold: float
+    rule: str
+
+    def normalized(self, over: str = "objects") -> Tensor:
+        """[K + 1, K + 1] float64: shares of each row or column, NaN where it is empty.
+
+        Args:
+            over: "objects" divides rows, so that the diagonal is recall; "detections" divides
+                columns, so that it is precision.
+
+        Raises:
+            InputError: for any other word.
+        """
+        if over not in ("objects", "detections"):
+            raise InputError("must be objects or detections", where="over", got=repr(over))
+        return self.counts / self.counts.sum(dim=int(over == "objects"), keepdim=True).double()
+
+    def columns(self) -> dict[str, Any]:
+        """A row for each class of objects, a column for each class of detections."""
+        of_detections = {f"detected_{name}": self.counts[:, k] for k, name in enumerate(self.names)}
+        return {"object": self.names} | of_detections
+
+
+def confusion_matrix(
+    source: Any, *, score: float = 0.25, iou_threshold: float = 0.5, area: str | None = None
+) -> ConfusionMatrix:
+    """The confusion matrix by the rule "same class first".
+
+    True positives of the matching keep their objects and stand on the diagonal. Then, by falling
+    score, each false positive takes the object of another class that it overlaps most, if the
+    overlap reaches the threshold and nobody has the object; else it stands in the row "background".
+    What is ignored by the protocol counts nowhere. The rule of Ultralytics, which does not look at
+    classes, is :class:`~torch_vocmetrics.analysis.class_agnostic.ClassAgnosticConfusion`.
+
+    Args:
+        source: a metric made with ``diagnostics=True``, or its records.
+        score: detections with it or a higher one take part.
+        iou_threshold: one of the protocol's.
+        area: name of an area range or subset; None is the first.
+
+    Raises:
+        StateError: if the diagnostics were not kept.
+        InputError: for a lane that the protocol does not have.
+    """
+    view = LaneView.of(source, iou_threshold, area)
+    require_diagnostics(view.records, "the confusion matrix")
+    detections, labels = view.records.detections, view.records.ground_truths.label.long()
+    kept = _kept(detections.score, score)
+    hits = view.true_positive & kept
+    found = view.found_by(hits)
+    wanted = detections.best_other_ground_truth
+    # A row for "no object", which is never free.
+    free = torch.nn.functional.pad(view.counted & ~found, (0, 1))
+    confused = view.false_positive & kept & view.reaches(detections.best_other_overlap)
+    confused &= free[wanted]
+    rows = rows_where(confused)
+    rows = rows[view.falling(torch.zeros_like(rows), 1, rows)]
+    rows = rows[_first_of_each(wanted[rows], labels.shape[0])]
+
+    K = view.num_classes
+    object_class = torch.full_like(detections.label, K)
+    object_class[hits] = detections.label[hits]
+    object_class[rows] = labels[wanted[rows]]
+    counted = hits | (view.false_positive & kept)
+    missed = view.counted & ~found
+    missed[wanted[rows]] = False
+    return ConfusionMatrix(
+        names=(*view.class_names, BACKGROUND),
+        counts=pair_counts(object_class[counted], detections.label[counted], labels[missed], K),
+        score=score,
+        iou_threshold=iou_threshold,
+        rule="same_class_first",
+    )
+
+
+def pair_counts(objects: Tensor, detections: Tensor, missed: Tensor, num_classes: int) -> Tensor:
+    """[K + 1, K + 1] int64 on the host: pairs of classes, and objects without a detection.
+
+    Args:
+        objects, detections: [n] int64 class of each pair, K for background.
+        missed: [m] int64 class of each missed object.
+        num_classes: K.
+    """
+    side = num_classes + 1
+    cells = torch.cat([objects * side + detections, missed * side + num_classes])
+    return torch.bincount(cells, minlength=side * side).reshape(side, side).cpu()
+
+
+def _kept(scores: Tensor, score: float) -> Tensor:
+    """[N] bool: scores of ``score`` or more, compared in the type in which they are stored."""
+    return scores >= torch.tensor(score, dtype=scores.dtype)
+
+
+def _first_of_each(values: Tensor, size: int) -> Tensor:
+    """Rows at which each of ``values`` [n] int64 in [0, size) is met first."""
+    numbers = torch.arange(values.shape[0], device=values.device)
+    first = numbers.new_full((size,), values.shape[0])
+    first = first.scatter_reduce_(0, values, numbers, "amin")
+    return rows_where(first[values] == numbers)
