@@ -11,9 +11,17 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
+    "bootstrap": "bootstrap",
     "calibration": "calibration",
     "confusion_matrix": "confusion",
+    "friedman_test": "significance",
+    "image_statistics": "image_statistics",
+    "ImageStatistics": "image_statistics",
+    "nemenyi_critical_difference": "significance",
     "optimal_lrp": "lrp",
+    "paired_bootstrap": "bootstrap",
+    "rank_correlation": "ranks",
+    "rank_intervals": "bootstrap",
     "records_of": "source",
     "score_curves": "operating_point",
 }

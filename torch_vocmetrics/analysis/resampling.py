@@ -6,22 +6,26 @@ import torch
 from torch import Tensor
 
 
-def bootstrap_weights(num_images: int, num_resamples: int, seed: int) -> Tensor:
+def resampling_generator(seed: int) -> torch.Generator:
+    """The source of resamples: on the host, so that they are the same on every device."""
+    return torch.Generator(device="cpu").manual_seed(seed)
+
+
+def bootstrap_weights(num_images: int, num_resamples: int, generator: torch.Generator) -> Tensor:
     """[W, I] int32: how often each image was drawn when I images were drawn with replacement.
 
-    Drawn on the host one resample at a time, so that the weights are the same on every device and
-    the first resamples of a longer run are those of a shorter one.
+    Resamples are drawn one at a time, so that two calls for W / 2 resamples give those of one call
+    for W.
 
     Args:
         num_images: I.
         num_resamples: W.
-        seed: of the generator.
+        generator: of :func:`resampling_generator`.
 
     Example:
-        >>> bootstrap_weights(3, 2, seed=0).sum(dim=1).tolist()
+        >>> bootstrap_weights(3, 2, resampling_generator(seed=0)).sum(dim=1).tolist()
         [3, 3]
     """
-    generator = torch.Generator(device="cpu").manual_seed(seed)
     weights = torch.zeros((num_resamples, num_images), dtype=torch.int32, device="cpu")
     ones = torch.ones(num_images, dtype=torch.int32, device="cpu")
     for row in weights:

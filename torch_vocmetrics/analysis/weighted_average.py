@@ -189,7 +189,9 @@ def weighted_miss_rates(
                 torch.searchsorted(entry.hits, entry.misses),
             )
             rates = _miss_rates(curve, count, positives, protocol.fppi_of(subset), protocol)
-            for row, (values, n) in enumerate(zip(rates.cpu().numpy(), positives.tolist())):
+            for row, (values, n) in enumerate(
+                zip(rates.cpu().numpy(), positives.tolist(), strict=True)
+            ):
                 undefined = protocol.without_positives == "undefined" and not n
                 if not undefined and int(count[row]):
                     averages[first + row, s] = log_average(values, protocol)
