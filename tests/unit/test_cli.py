@@ -73,10 +73,10 @@ def test_table(kit: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["detection/voc2007", "2 images, 2 detections"]
     assert [line.split() for line in lines[3:]] == [
-        ["class", "positives", "detections", "TP@0.5", "FP@0.5", "AP"],
-        ["cat", "0", "0", "0", "0", "not", "in", "the", "mean"],
-        ["dog", "1", "2", "1", "1", "0.5000"],
-        ["person", "1", "0", "0", "0", "0.0000"],
+        ["class", "positives", "detections", "TP@0.5", "FP@0.5", "ignored", "AP"],
+        ["cat", "0", "0", "0", "0", "0", "not", "in", "the", "mean"],
+        ["dog", "1", "2", "1", "1", "0", "0.5000"],
+        ["person", "1", "0", "0", "0", "0", "0.0000"],
         ["mean", "over", "2", "classes", "0.2500"],
     ]
     assert len({len(line) for line in lines[3:]}) == 1
@@ -95,6 +95,7 @@ def test_json(kit: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "num_detections": 2,
         "true_positives": [1],
         "false_positives": [1],
+        "ignored": [0],
     }
     assert got["not_entered"] == ["person", "sofa"]
     assert (got["num_images"], got["num_classes_averaged"]) == (2, 2)

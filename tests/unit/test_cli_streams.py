@@ -193,7 +193,7 @@ def test_a_larger_image_on_request(tmp_path: Path, capsys: Any) -> None:
 
 
 def test_output_errors_are_input_errors() -> None:
-    from torch_vocmetrics.cli.report import check_output_file  # noqa: PLC0415
+    from torch_vocmetrics.cli.outputs import check_output_file  # noqa: PLC0415
 
     with pytest.raises(InputError, match="--json /: is a folder"):
         check_output_file(Path("/"), "--json")

@@ -127,6 +127,7 @@ def test_counts_of_classes_in_json() -> None:
         "num_positives": {"cat": 1, "dog": 0},
         "num_images": 1,
         "num_detections": 2,
+        "num_detections_by_class": {"cat": 1, "dog": 1},
     }
 
 

@@ -7,16 +7,27 @@ the arguments are read: help and usage errors answer at once.
 from __future__ import annotations
 
 import argparse
+import inspect
 import math
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from torch_vocmetrics import __version__
 
-from ..errors import ON_FAULT
-from ..limits import MAX_PIXELS
-from ..protocols import CALTECH_FRAME_STEP, CALTECH_SETS, PAINTINGS, SET_TASKS
+from ..protocols import PAINTINGS, SET_TASKS
+from .option_groups import (
+    add_device,
+    add_inputs,
+    add_max_file_size,
+    add_max_pixels,
+    add_on_fault,
+    add_save_state,
+    add_shown,
+    distinct_names,
+    names,
+)
 
 
 def command_parser() -> argparse.ArgumentParser:
@@ -27,13 +38,18 @@ def command_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="vocmetrics",
         description="Official numbers from the files that the official tools read.",
+        epilog="vocmetrics COMMAND --help explains a command and shows an example.",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(metavar="command")
     for name, subcommand in SUBCOMMANDS.items():
         added = commands.add_parser(
-            name, help=subcommand.summary, description=subcommand.add_arguments.__doc__
+            name,
+            help=subcommand.summary,
+            description=inspect.cleandoc(subcommand.add_arguments.__doc__ or ""),
+            epilog=f"Example:\n{textwrap.indent(subcommand.example, '  ')}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         subcommand.add_arguments(added)
         added.set_defaults(run=subcommand.run)
@@ -47,136 +63,20 @@ class Subcommand(NamedTuple):
         summary: a line.
         add_arguments: declares the arguments; its docstring is the description.
         run: ``module:function``, the module in ``torch_vocmetrics.cli``.
+        example: a command line, which the help ends with.
     """
 
     summary: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: str
+    example: str
 
 
 def _evaluate(parser: argparse.ArgumentParser) -> None:
     """Evaluate results by a protocol, and show the official numbers."""
-    add = parser.add_argument
-    add("protocol", help="such as detection/voc2007, or a TOML file with rules of your own")
-    add(
-        "--ground-truth",
-        required=True,
-        type=Path,
-        metavar="PATH",
-        help="a folder with Annotations and ImageSets (VOC), or an instances .json (COCO)",
-    )
-    add(
-        "--detections",
-        required=True,
-        metavar="PATH",
-        help="VOC: results files, with {class} in place of the class, or the XML of layouts; "
-        "COCO: a results .json",
-    )
-    add(
-        "--image-set",
-        metavar="NAME",
-        help="VOC: list of the task in ImageSets [test; all annotations of a folder without lists]",
-    )
-    add("--classes", type=_names, metavar="A,B", help="evaluate these classes only")
-    add("--iou-thresholds", type=_list_of(float), metavar="T,T", help="in place of the protocol's")
-    add("--max-detections", type=_list_of(int), metavar="N,N", help="in place of the protocol's")
-    add("--device", default="cpu", help="where to evaluate: cpu or cuda [cpu]")
-    add("--json", metavar="FILE", help="write all numbers there; - is stdout, without the table")
-    add("--quiet", action="store_true", help="no table and no progress")
-    _max_file_size(parser)
-    _max_pixels(parser)
-    _on_fault(parser)
-    _segmentation(parser)
-    _miss_rate(parser)
-    _save_state(parser)
-
-
-def _max_file_size(parser: argparse.ArgumentParser) -> None:
-    """``--max-file-size``, which ``options.size_limit`` reads."""
-    parser.add_argument(
-        "--max-file-size", type=_count, metavar="MIB", help="read files up to this size"
-    )
-
-
-def _max_pixels(parser: argparse.ArgumentParser) -> None:
-    """``--max-pixels``, for larger images than the limit."""
-    parser.add_argument(
-        "--max-pixels",
-        type=_count,
-        default=MAX_PIXELS,
-        metavar="N",
-        help=f"read images up to this size [{MAX_PIXELS}]",
-    )
-
-
-def _segmentation(parser: argparse.ArgumentParser) -> None:
-    """Options that only label images have."""
-    add = parser.add_argument_group("label images (segmentation)").add_argument
-    add(
-        "--label-colors",
-        type=Path,
-        metavar="FILE",
-        help="colours of the classes, rows name:red,green,blue as in CVAT's labelmap.txt; colour "
-        "images without a list have VOC's colours",
-    )
-    add("--label-ids", type=_list_of(int), metavar="N,N", help="label of each class [0 .. K-1]")
-    add("--void", type=_list_of(int), metavar="N,N", help="void labels in place of the protocol's")
-    add(
-        "--reduce-zero-label",
-        action="store_true",
-        help="true label 0 is void and the others move down by one; predictions stay as they are",
-    )
-
-
-def _miss_rate(parser: argparse.ArgumentParser) -> None:
-    """Options that only pedestrian benchmarks have."""
-    add = parser.add_argument_group("pedestrian benchmarks (miss_rate)").add_argument
-    add(
-        "--scale-height",
-        type=float,
-        default=1.0,
-        metavar="F",
-        help="scale the height of detections about their centre, such as 0.78125 (100/128)",
-    )
-    names = ", ".join(name for name in CALTECH_SETS if not name.startswith("fold"))
-    add(
-        "--sets",
-        metavar="S,S",
-        help=f"Caltech: numbers of sets, {names}, fold0-train, fold0-test, ... [all]",
-    )
-    add(
-        "--frame-step",
-        type=int,
-        default=CALTECH_FRAME_STEP,
-        metavar="N",
-        help=f"Caltech: evaluate every Nth frame [{CALTECH_FRAME_STEP}]",
-    )
-    add(
-        "--load",
-        default="",
-        metavar="K=V;K=V",
-        help="bbGt files: bbLoad's parameters, such as 'lbls=person; ilbls=people; hRng=50,inf'",
-    )
-
-
-def _on_fault(parser: argparse.ArgumentParser) -> None:
-    """``--on-fault``, the argument of readers."""
-    parser.add_argument(
-        "--on-fault",
-        choices=ON_FAULT,
-        default=ON_FAULT[0],
-        help="skip leaves entries at fault out, with a warning that counts them [error]",
-    )
-
-
-def _save_state(parser: argparse.ArgumentParser) -> None:
-    """``--save-state``, which ``merge.keep_state`` follows."""
-    parser.add_argument(
-        "--save-state",
-        type=Path,
-        metavar="FILE",
-        help="write what was evaluated there, for vocmetrics merge",
-    )
+    add_inputs(parser)
+    add_shown(parser)
+    add_save_state(parser)
 
 
 def _protocols(parser: argparse.ArgumentParser) -> None:
@@ -200,7 +100,7 @@ def _statistics(parser: argparse.ArgumentParser) -> None:
         "--task", choices=SET_TASKS, default="Main", help="folder in ImageSets [Main]"
     )
     parser.add_argument("--json", action="store_true", help="JSON in place of a table")
-    _max_file_size(parser)
+    add_max_file_size(parser)
 
 
 def _view(parser: argparse.ArgumentParser) -> None:
@@ -212,12 +112,17 @@ def _view(parser: argparse.ArgumentParser) -> None:
     add("--true-positives", action="store_true", help="of the detections draw these only")
     add("--protocol", default="voc2012", help="what makes a true positive [voc2012]")
     add("--image-set", metavar="NAME", help="list in ImageSets/Main [test]")
-    add("--classes", type=_names, metavar="A,B", help="these classes only [all of the annotations]")
+    add(
+        "--classes",
+        type=distinct_names,
+        metavar="A,B",
+        help="these classes only [all of the annotations]",
+    )
     add("--force", action="store_true", help="overwrite what exists")
     add("--images", metavar="ID,ID", help="these images of the list only")
     add("--min-score", type=float, default=float("-inf"), help="leave out lower scores")
-    _max_file_size(parser)
-    _max_pixels(parser)
+    add_max_file_size(parser)
+    add_max_pixels(parser)
 
 
 def _convert(parser: argparse.ArgumentParser) -> None:
@@ -229,10 +134,15 @@ def _convert(parser: argparse.ArgumentParser) -> None:
     add("source", type=Path, help="a folder of VOC annotations, or a COCO .json")
     add("target", type=Path, help="the .json to write, or the folder")
     add("--image-set", metavar="NAME", help="list in ImageSets/Main [test]")
-    add("--classes", type=_names, metavar="A,B", help="these classes in this order [all, by name]")
+    add(
+        "--classes",
+        type=distinct_names,
+        metavar="A,B",
+        help="these classes in this order [all, by name]",
+    )
     add("--force", action="store_true", help="overwrite what exists")
-    _max_file_size(parser)
-    _on_fault(parser)
+    add_max_file_size(parser)
+    add_on_fault(parser)
 
 
 def _paint(parser: argparse.ArgumentParser) -> None:
@@ -254,7 +164,7 @@ def _paint(parser: argparse.ArgumentParser) -> None:
     add("--image-set", default="test", metavar="NAME", help="list in ImageSets/Segmentation [test]")
     add(
         "--classes",
-        type=_listed_names,
+        type=names,
         metavar="A,B",
         help="in order of their numbers [VOC2007-2012]",
     )
@@ -267,8 +177,8 @@ def _paint(parser: argparse.ArgumentParser) -> None:
     add("--force", action="store_true", help="overwrite what exists")
     add("--confidence", type=float, default=-math.inf, help="paint from this confidence on")
     add("--quiet", action="store_true", help="say nothing")
-    _max_file_size(parser)
-    _max_pixels(parser)
+    add_max_file_size(parser)
+    add_max_pixels(parser)
 
 
 def _merge(parser: argparse.ArgumentParser) -> None:
@@ -278,53 +188,58 @@ def _merge(parser: argparse.ArgumentParser) -> None:
     holds arrays and text only. Images that are in several files count once. States of other
     protocols or classes, damaged files and other files are refused.
     """
-    add = parser.add_argument
-    add("states", nargs="+", type=Path, metavar="FILE", help="state files of all shards")
-    add("--json", metavar="FILE", help="write all numbers there; - is stdout, without the table")
-    add("--quiet", action="store_true", help="no table")
-    _save_state(parser)
+    parser.add_argument(
+        "states", nargs="+", type=Path, metavar="FILE", help="state files of all shards"
+    )
+    add_device(parser)
+    add_shown(parser)
+    add_save_state(parser)
 
 
 SUBCOMMANDS = {
-    "evaluate": Subcommand("evaluate results by a protocol", _evaluate, "evaluate:run"),
+    "evaluate": Subcommand(
+        "evaluate results by a protocol",
+        _evaluate,
+        "evaluate:run",
+        "vocmetrics evaluate detection/voc2007 --ground-truth VOC2007 \\\n"
+        "    --detections 'results/comp4_det_test_{class}.txt' --sort AP --top 5",
+    ),
     "protocols": Subcommand(
-        "list the protocols, or show one with sources", _protocols, "protocols:run"
+        "list the protocols, or show the rules of one",
+        _protocols,
+        "protocols:run",
+        "vocmetrics protocols detection/coco2017",
     ),
     "statistics": Subcommand(
-        "count images and objects of VOC image sets", _statistics, "statistics:run"
+        "count images and objects of VOC image sets",
+        _statistics,
+        "statistics:run",
+        "vocmetrics statistics VOC2007 --image-set train val test",
     ),
-    "view": Subcommand("draw annotations or detections on images", _view, "view:run"),
-    "convert": Subcommand("VOC annotations to COCO JSON, or back", _convert, "convert:run"),
-    "paint": Subcommand("label images from the boxes of a detector", _paint, "segmentation:paint"),
-    "merge": Subcommand("one result from the states of many shards", _merge, "merge:run"),
+    "view": Subcommand(
+        "draw annotations or detections on images",
+        _view,
+        "view:run",
+        "vocmetrics view VOC2007 --output drawn \\\n"
+        "    --detections 'results/comp4_det_test_{class}.txt' --min-score 0.5",
+    ),
+    "convert": Subcommand(
+        "VOC annotations to COCO JSON, or back",
+        _convert,
+        "convert:run",
+        "vocmetrics convert VOC2007 voc2007_test.json --image-set test",
+    ),
+    "paint": Subcommand(
+        "label images from the boxes of a detector",
+        _paint,
+        "segmentation:paint",
+        "vocmetrics paint --images VOC2007 --output painted \\\n"
+        "    --detections 'results/comp4_det_test_{class}.txt'",
+    ),
+    "merge": Subcommand(
+        "one result from the states of many shards",
+        _merge,
+        "merge:run",
+        "vocmetrics merge shard0.npz shard1.npz --json whole.json",
+    ),
 }
-
-# Types of arguments -------------------------------------------------------------------------------
-
-
-def _list_of(kind: Callable[[str], float]) -> Callable[[str], tuple[float, ...]]:
-    def numbers(text: str) -> tuple[float, ...]:
-        try:
-            return tuple(kind(word) for word in text.split(","))
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"numbers with commas between, got {text!r}") from None
-
-    return numbers
-
-
-def _count(text: str) -> int:
-    count = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"a whole number from 1 to 999999999, got {text[:40]!r}")
-    return count
-
-
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(","))
-    if not all(names) or len(set(names)) != len(names):
-        raise argparse.ArgumentTypeError(f"distinct names with commas between, got {text!r}")
-    return names
-
-
-def _listed_names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(","))

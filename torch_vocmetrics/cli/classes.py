@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from .. import io
-from ..errors import InputError, VocMetricsWarning
+from ..errors import FileFormatError, InputError, VocMetricsWarning
 from ..io.class_names import near_names
 from ..protocols import Protocol, dataset_of, load_dataset
 
@@ -16,10 +16,13 @@ MOST_SHOWN = 10
 
 
 def usual_classes(protocol: Protocol) -> tuple[str, ...]:
-    """The classes of the VOC data set that the protocol was made for, else VOC's twenty."""
-    dataset = dataset_of(protocol)
-    is_voc = dataset is not None and protocol.name.startswith("voc")
-    return dataset.class_names if dataset and is_voc else load_dataset("voc2007").class_names
+    """The classes of the data set that the protocol was made for, VOC's twenty without any.
+
+    They are asked for where files are VOC's, so that rules of COCO go with VOC's classes.
+    """
+    of_coco = protocol.rules.get("interpolation") == "recall_grid"
+    dataset = None if of_coco else dataset_of(protocol)
+    return dataset.class_names if dataset else load_dataset("voc2007").class_names
 
 
 def choose_classes(
@@ -84,13 +87,20 @@ def find_listed_results(
 
     Raises:
         InputError: for a class that has no list and is none of the usual ones.
-        FileFormatError: if no class has a results file.
+        FileFormatError: if there is no such image set, or no class has a results file.
 
     Warns:
         VocMetricsWarning: if a class has no results file: it is not in the mean.
     """
     end = f"_{image_set}.txt"
     known = [path.name.removesuffix(end) for path in sorted(lists.glob(f"*{end}"))]
+    if not known:
+        sets = sorted({path.stem.rpartition("_")[2] for path in lists.glob("*_*.txt")})
+        raise FileFormatError(
+            f"no image set {image_set!r} with a list <class>{end} for each class",
+            where=str(lists),
+            remedy=f"there are {', '.join(sets)}" if sets else "the folder has no such lists",
+        )
     for name in names:
         if name not in known and name not in usual:
             what = f"class {name!r} has no list {name}{end}"

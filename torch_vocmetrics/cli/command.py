@@ -63,12 +63,12 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _fail(sentence: str) -> int:
-    say(f"vocmetrics: error: {sentence}")
+    say(f"vocmetrics: error: {sentence}", style="red")
     return 2
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:
-    say(f"vocmetrics: warning: {message}")
+    say(f"vocmetrics: warning: {message}", style="yellow")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..io.class_names import near_names
 from ..io.names import check_row_name, path_inside
 from .options import reader_options, size_limit
-from .report import check_output_file, check_output_folder, refuse_to_overwrite, write_json
+from .outputs import check_output_file, check_output_folder, refuse_to_overwrite, write_json
 from .streams import say
 
 

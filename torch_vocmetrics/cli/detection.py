@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from functools import partial
+from typing import NamedTuple
 
 import torch
 
@@ -18,7 +19,7 @@ from .classes import choose_classes, find_result_files, usual_classes, warn_of_o
 from .merge import keep_state
 from .options import reader_options
 from .progress import Progress
-from .report import Inputs, publish, report, table
+from .render import publish
 from .updates import Files, update_from_files
 
 
@@ -29,8 +30,7 @@ def evaluate_detection(
     given = ("iou_thresholds", "max_detections")
     changes = {key: getattr(args, key) for key in given if getattr(args, key) is not None}
     protocol = dataclasses.replace(protocol, **changes)
-    progress = Progress(quiet=args.quiet)
-    try:
+    with Progress(quiet=args.quiet) as progress:
         inputs = _read(args, protocol, progress)
         truth = inputs.ground_truths
         metric: DetectionAP[DetectionResult] = DetectionAP(
@@ -40,14 +40,19 @@ def evaluate_detection(
             box_format=truth.box_format,
         ).to(device)
         files = Files(truth, inputs.detections, args.ground_truth, args.detections, args.on_fault)
-        taken = update_from_files(metric, files, partial(progress, "images matched"))
-        inputs = inputs._replace(detections=taken)
+        update_from_files(metric, files, partial(progress, "images matched"))
         result = metric.compute()
-    finally:
-        progress.close()
     keep_state(args, metric)
     assert isinstance(result, DetectionResult), "one protocol gives one result"
-    publish(args, report(result, inputs), table(result, inputs))
+    publish(args, [result], {"not_entered": list(inputs.not_entered)})
+
+
+class Inputs(NamedTuple):
+    """What is evaluated, and the classes that have no results file."""
+
+    ground_truths: io.GroundTruthFile
+    detections: io.DetectionFile
+    not_entered: tuple[str, ...]
 
 
 def _read(args: argparse.Namespace, protocol: DetectionProtocol, progress: Progress) -> Inputs:

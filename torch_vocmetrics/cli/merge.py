@@ -14,8 +14,9 @@ from typing import Any
 from torch_vocmetrics import Metric
 
 from ..errors import InputError
-from ..protocols import protocol_title
-from .report import aligned, check_json_file, check_output_file, defined, publish, shown
+from .options import device_of
+from .outputs import check_json_file, check_output_file
+from .render import publish
 
 
 def check_state_file(args: argparse.Namespace) -> None:
@@ -35,32 +36,12 @@ def keep_state(args: argparse.Namespace, metric: Metric[Any]) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Merge, compute, and show."""
+    """Merge, compute, and show what ``vocmetrics evaluate`` of the whole shows."""
+    device = device_of(args.device)
     check_json_file(args.json)
     check_state_file(args)
     metric: Metric[Any] = Metric.from_states(*args.states)
-    result = metric.compute()
+    result = metric.to(device).compute()
     keep_state(args, metric)
     results = list(result.values()) if isinstance(result, Mapping) else [result]
-    reports = [merged_report(one, len(args.states)) for one in results]
-    content = reports[0] if len(reports) == 1 else {"results": reports}
-    publish(args, content, "\n\n".join(merged_table(one) for one in results))
-
-
-def merged_report(result: Any, num_states: int) -> dict[str, Any]:
-    """Give the numbers of a result for programs; undefined is None."""
-    return {
-        "protocol": protocol_title(result.protocol),
-        "fingerprint": result.protocol.fingerprint,
-        "num_states": num_states,
-        "num_images": result.num_images,
-        "headline": defined(result.headline),
-        "summary": {key: defined(value) for key, value in result.to_dict().items()},
-    }
-
-
-def merged_table(result: Any) -> str:
-    """Give a table for people: every number by its key."""
-    rows = [(key, shown(value)) for key, value in result.to_dict().items()]
-    title = f"{protocol_title(result.protocol)}: {result.num_images} images"
-    return "\n".join([title, "", *aligned(rows)])
+    publish(args, results, {"num_states": len(args.states)})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,11 @@ from torch_vocmetrics import LogAverageMissRate
 
 from .. import io
 from ..errors import FileFormatError, InputError
-from ..protocols import CALTECH_SETS, MissRateProtocol, protocol_title
-from ..results import CrowdMissRateResult, MissRateResult
+from ..protocols import CALTECH_SETS, MissRateProtocol
 from .merge import keep_state
 from .options import reader_options, refuse_option, size_limit
-from .report import aligned, defined, publish, shown
+from .progress import Progress
+from .render import publish
 from .updates import Files, update_from_files
 
 
@@ -40,12 +41,12 @@ def evaluate_miss_rate(
         for one in detections.predictions:
             one["boxes"] = io.scale_height(one["boxes"], args.scale_height, truth.box_format)
     metric = LogAverageMissRate(protocol, box_format=truth.box_format).to(device)
-    update_from_files(
-        metric, Files(truth, detections, args.ground_truth, args.detections, args.on_fault)
-    )
-    result = metric.compute()
+    files = Files(truth, detections, args.ground_truth, args.detections, args.on_fault)
+    with Progress(quiet=args.quiet) as progress:
+        update_from_files(metric, files, partial(progress, "images matched"))
+        result = metric.compute()
     keep_state(args, metric)
-    publish(args, _report(result), _table(result))
+    publish(args, [result])
 
 
 def _changed(args: argparse.Namespace, protocol: MissRateProtocol) -> MissRateProtocol:
@@ -109,61 +110,3 @@ def _sets(text: str | None) -> Sequence[int] | None:
             got=repr(text),
             remedy=f"names are {known}",
         ) from None
-
-
-def _report(result: MissRateResult) -> dict[str, Any]:
-    """All numbers for programs; undefined is None."""
-    more: dict[str, Any] = {}
-    if isinstance(result, CrowdMissRateResult):
-        more = {
-            "average_precision": defined(result.average_precision),
-            "jaccard_index": defined(result.jaccard_index),
-            "jaccard_by_score": [defined(value) for value in result.jaccard_by_score.tolist()],
-            "jaccard_counts": result.jaccard_counts.sum(dim=0).tolist(),
-        }
-    return {
-        "protocol": protocol_title(result.protocol),
-        "fingerprint": result.protocol.fingerprint,
-        "num_images": result.num_images,
-        "num_detections": result.num_detections,
-        "headline": defined(result.headline),
-        "summary": {key: defined(value) for key, value in result.to_dict().items()},
-        **more,
-        "subsets": [
-            {
-                "name": subset.name,
-                "log_average_miss_rate": defined(float(result.log_average_miss_rate[s])),
-                "references": list(result.protocol.fppi_of(subset)),
-                "miss_rate": [defined(value) for value in result.miss_rate[s].tolist()],
-                "mean_precision": defined(float(result.mean_precision[s])),
-                "num_images": int(result.num_images_of_subset[s]),
-                "num_positives": int(result.num_positives[s]),
-                "true_positives": int(result.true_positives[s]),
-                "false_positives": int(result.false_positives[s]),
-            }
-            for s, subset in enumerate(result.protocol.subsets)
-        ],
-    }
-
-
-def _table(result: MissRateResult) -> str:
-    """A row per subset, and what else the protocol publishes."""
-    rows: list[tuple[str, ...]] = [("subset", "images", "positives", "TP", "FP", "LAMR")]
-    for s, name in enumerate(result.subset_names):
-        counts = (
-            result.num_images_of_subset[s],
-            result.num_positives[s],
-            result.true_positives[s],
-            result.false_positives[s],
-        )
-        average = shown(float(result.log_average_miss_rate[s]))
-        rows.append((name, *(str(int(count)) for count in counts), average))
-    lines = [
-        protocol_title(result.protocol),
-        f"{result.num_images} images, {result.num_detections} detections",
-        "",
-        *aligned(rows),
-    ]
-    if isinstance(result, CrowdMissRateResult):
-        lines += ["", *aligned([(key, shown(value)) for key, value in result.to_dict().items()])]
-    return "\n".join(lines)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ON_FAULT, InputError
+
+if TYPE_CHECKING:
+    import torch
 
 
 def reader_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -41,3 +44,23 @@ def refuse_option(args: argparse.Namespace, name: str, what: str) -> None:
     """Raise InputError if an option was given that ``what`` does not have."""
     if getattr(args, name) not in (None, False, ON_FAULT[0]):
         raise InputError(f"not an option of {what}", where=f"--{name.replace('_', '-')}")
+
+
+def device_of(name: str) -> torch.device:
+    """The device that ``--device`` names.
+
+    Raises:
+        InputError: if it is another kind of device, or none of this machine.
+    """
+    import torch  # noqa: PLC0415 - most commands need no device
+
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise InputError("must be cpu, cuda or cuda:N", where="--device", got=repr(name))
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        got = f"{name!r} among {torch.cuda.device_count()} CUDA devices"
+        raise InputError("no such device", where="--device", got=got, remedy="try --device cpu")
+    return device

@@ -10,7 +10,6 @@ import argparse
 import dataclasses
 import warnings
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,11 +20,12 @@ from .. import io
 from ..errors import InputError, VocMetricsWarning, printable
 from ..io.names import path_inside
 from ..io.voc_folder import image_set_path
-from ..protocols import PAINTINGS, SegmentationProtocol, load_dataset, protocol_title
-from ..results import SegmentationResult
+from ..protocols import PAINTINGS, SegmentationProtocol, load_dataset
 from .merge import keep_state
 from .options import size_limit
-from .report import aligned, check_output_folder, defined, publish, refuse_to_overwrite, shown
+from .outputs import check_output_folder, refuse_to_overwrite
+from .progress import Progress
+from .render import publish
 from .streams import show
 
 
@@ -43,17 +43,20 @@ def evaluate_segmentation(
         names = colors.class_names
     metric = MeanIoU(protocol, class_names=names, label_ids=args.label_ids)
     binary = bool(pairs)
-    for image_id, predicted, truth in io.read_label_pairs(
+    read = io.read_label_pairs(
         pairs, colors=colors, on_fault=args.on_fault, max_pixels=args.max_pixels
-    ):
-        true = _reduced(truth, protocol) if args.reduce_zero_label else truth
-        binary = binary and bool(((true == 0) | (true == FULL)).all())
-        metric.update([predicted.to(device)], [true.to(device)], [image_id])
+    )
+    with Progress(quiet=args.quiet) as progress:
+        for number, (image_id, predicted, truth) in enumerate(read, 1):
+            true = _reduced(truth, protocol) if args.reduce_zero_label else truth
+            binary = binary and bool(((true == 0) | (true == FULL)).all())
+            metric.update([predicted.to(device)], [true.to(device)], [image_id])
+            progress("images compared", number, len(pairs))
     if binary and FULL in protocol.void_labels:
         _warn_of_binary_masks()
     result = metric.compute()
     keep_state(args, metric)
-    publish(args, segmentation_report(result), segmentation_table(result))
+    publish(args, [result])
 
 
 FULL = 255
@@ -81,46 +84,6 @@ def _warn_of_binary_masks() -> None:
         VocMetricsWarning,
         stacklevel=3,
     )
-
-
-def segmentation_report(result: SegmentationResult) -> dict[str, Any]:
-    """Give all numbers for programs; undefined is None."""
-    columns = ("iou", "pixel_precision", "pixel_recall")
-    true = result.confusion_matrix.sum(1) + result.missed
-    return {
-        "protocol": protocol_title(result.protocol),
-        "fingerprint": result.protocol.fingerprint,
-        "num_images": result.num_images,
-        "headline": defined(result.headline),
-        "num_classes_averaged": result.num_classes_averaged,
-        "summary": {key: defined(value) for key, value in result.to_dict().items()},
-        "confusion_matrix": result.confusion_matrix.tolist(),
-        "missed": result.missed.tolist(),
-        "classes": [
-            {
-                "class_name": name,
-                "num_pixels": int(true[k]),
-                **{key: defined(float(getattr(result, key)[k])) for key in columns},
-            }
-            for k, name in enumerate(result.class_names)
-        ],
-    }
-
-
-def segmentation_table(result: SegmentationResult) -> str:
-    """Give a table for people: a row per class, then the means."""
-    rows: list[tuple[str, ...]] = [("class", "pixels", "IoU", "precision", "recall")]
-    true = result.confusion_matrix.sum(1) + result.missed
-    for k, name in enumerate(result.class_names):
-        values = (result.iou[k], result.pixel_precision[k], result.pixel_recall[k])
-        rows.append((name, str(int(true[k])), *(shown(float(value)) for value in values)))
-    mean = (shown(result.mean_iou), "", shown(result.mean_accuracy))
-    rows.append((f"mean over {result.num_classes_averaged} classes", "", *mean))
-    summary = [
-        (key, shown(value)) for key, value in result.to_dict().items() if not key.startswith("IoU/")
-    ]
-    title = f"{protocol_title(result.protocol)}: {result.num_images} images"
-    return "\n".join([title, "", *aligned(rows), "", *aligned(summary)])
 
 
 # vocmetrics paint ---------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from .. import io
 from ..errors import InputError
 from ..io.files import read_text
 from .options import size_limit
-from .report import aligned
+from .render import aligned
 from .streams import show
 
 

@@ -55,9 +55,36 @@ def flush_output(text: str = "") -> None:
         raise
 
 
-def say(sentence: str) -> None:
-    """Write a line to standard error; text from files is escaped."""
-    write_error(printable(sentence) + "\n")
+_STYLES = {"bold": "1", "faint": "2", "red": "31", "yellow": "33"}
+
+
+def has_color(stream: TextIO | None = None) -> bool:
+    """Whether a stream, standard output by default, is a terminal that is to show colours.
+
+    ``NO_COLOR`` with any value and ``TERM=dumb`` switch them off; see no-color.org.
+    """
+    target = sys.stdout if stream is None else stream
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return not plain and target.isatty()
+
+
+def styled(text: str, style: str, stream: TextIO | None = None) -> str:
+    """A text in a style where the stream shows colours, else as it is."""
+    return f"\033[{_STYLES[style]}m{text}\033[0m" if has_color(stream) else text
+
+
+def say(sentence: str, *, style: str = "") -> None:
+    """Write a line to standard error; text from files is escaped.
+
+    Args:
+        sentence: the line.
+        style: of its first words, ``vocmetrics: error:``, on a terminal.
+    """
+    text = printable(sentence)
+    if style:
+        first, kind, rest = text.split(": ", maxsplit=2)
+        text = f"{styled(f'{first}: {kind}:', style, sys.stderr)} {rest}"
+    write_error(text + "\n")
 
 
 def write_error(text: str) -> None:

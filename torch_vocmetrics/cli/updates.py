@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -51,7 +49,7 @@ class Files(NamedTuple):
 
 def update_from_files(
     metric: Metric, files: Files, progress: Callable[[int, int], object] | None = None
-) -> DetectionFile:
+) -> None:
     """Update a new metric with all images of the files.
 
     Values are checked where they were read, on the CPU, so that a fault is known at once, whatever
@@ -61,9 +59,6 @@ def update_from_files(
         metric: without any images.
         files: the images.
         progress: called with the number of images so far and their total.
-
-    Returns:
-        The detections of the files, counted without those that were skipped.
 
     Raises:
         FileFormatError: for a row that the metric refuses, naming file, image id and, as far as the
@@ -83,7 +78,7 @@ def update_from_files(
                 metric.update(*screen.sound(image))
         if progress is not None:
             progress(end, len(targets))
-    return screen.finish()
+    screen.finish()
 
 
 class _Screen:
@@ -93,7 +88,6 @@ class _Screen:
         self._metric, self._files = metric, files
         self._truth_log = EntryLog(files.truth_path, files.on_fault)
         self._results_log = EntryLog(files.results_path, files.on_fault)
-        self._skipped: Counter[int] = Counter()
 
     def sound(self, image: int) -> tuple[list[Image], list[Image]]:
         """Predictions and target of an image, without the rows that are skipped.
@@ -119,22 +113,16 @@ class _Screen:
             for row in range(len(prediction["labels"]))
             if (error := self._refusal(_rows_of(prediction, [row]), nothing)) is not None
         }
-        self._skipped.update(int(prediction["labels"][row]) for row in refused)
         prediction = self._without(image, prediction, refused, self._results_log)
         if (error := self._refusal(prediction, target)) is not None:
             where = f"{self._files.truth_path} and {self._files.results_path}"
             raise self._named(error, where, image)
         return [prediction], [target]
 
-    def finish(self) -> DetectionFile:
-        """Warn of the rows that were skipped; the detections that are left, by their counts."""
+    def finish(self) -> None:
+        """Warn of the rows that were skipped."""
         self._truth_log.finish()
         self._results_log.finish()
-        labels, given = self._files.ground_truths.label_ids, self._files.detections
-        counts = zip(given.num_detections, labels, strict=True)
-        return replace(
-            given, num_detections=tuple(count - self._skipped[label] for count, label in counts)
-        )
 
     def _refusal(self, prediction: Image, target: Image) -> InputError | None:
         with warnings.catch_warnings():

@@ -23,7 +23,7 @@ from ..protocols import DetectionProtocol, load_dataset, load_protocol
 from ..results import VocDetectionResult
 from .classes import choose_classes, find_result_files, warn_of_other_classes
 from .options import size_limit
-from .report import check_output_folder, refuse_to_overwrite
+from .outputs import check_output_folder, refuse_to_overwrite
 from .streams import say
 
 FOLDERS = ("JPEGImages", "PNGImages", "images", "Annotations", "annotations", ".")

@@ -39,8 +39,8 @@ class ClassCurves:
     """Curves of K classes under a detection protocol.
 
     Attributes:
-        numbers: tensors on the host whose last axis is the class: under VOC's protocols
-            ``average_precision`` [T, K] float64, ``true_positives``, ``false_positives`` [T, K]
+        numbers: tensors on the host whose last axis is the class: ``num_detections`` [K] int64;
+            under VOC's protocols ``average_precision`` [T, K] float64, ``true_positives``, ``false_positives`` [T, K]
             int64; under COCO's the fields of
             :class:`AtLargestLimit <torch_vocmetrics.curves.coco.AtLargestLimit>`.
         details: the whole curves, ``[t][k]`` under VOC's protocols; None where they were not kept.
@@ -76,7 +76,8 @@ def class_curves(
     if protocol.interpolation == "recall_grid":
         grid = Grid(protocol, ranker) if details else None
         read = read_curves(protocol, ranker, grid)
-        return ClassCurves({name: one.cpu() for name, one in read._asdict().items()}, grid)
+        numbers = {name: one.cpu() for name, one in read._asdict().items()}
+        return ClassCurves(numbers | {"num_detections": ranker.class_counts.cpu()}, grid)
     classes = list[_OneClass]()
     for block in ranker.blocks(BLOCK_ROWS):
         classes += _classes_of(protocol, ranker.ranked(block), details=details)
@@ -84,6 +85,7 @@ def class_curves(
         "average_precision": as_tensor(np.array([one.averages for one in classes]).T),
         "true_positives": as_tensor(np.stack([one.true_positives for one in classes], axis=1)),
         "false_positives": as_tensor(np.stack([one.false_positives for one in classes], axis=1)),
+        "num_detections": ranker.class_counts.cpu(),
     }
     curves = tuple(zip(*(one.curves for one in classes), strict=True))
     return ClassCurves(numbers, curves if details else None)

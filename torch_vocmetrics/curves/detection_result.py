@@ -55,6 +55,7 @@ def result_of_curves(
         "class_names": class_names,
         "num_images": totals.num_images,
         "num_detections": totals.num_detections,
+        "num_detections_by_class": curves.numbers["num_detections"],
         "num_positives": totals.num_positives[protocol.headline_index],
     }
     of_task = _coco_result if protocol.interpolation == "recall_grid" else _voc_result

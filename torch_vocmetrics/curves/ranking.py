@@ -120,6 +120,11 @@ class Ranker:
         ]
         self._starts, self._claims = starts.tolist(), torch.stack(claims).tolist()
 
+    @property
+    def class_counts(self) -> Tensor:
+        """[K] int64: detections of each class."""
+        return self._counts.sum(dim=0)
+
     def blocks(self, most: int, each: int = 0) -> list[range]:
         """Consecutive classes of together at most so many detections, but at least one class.
 

@@ -80,13 +80,7 @@ def evaluate(
         ]
         for k in range(len(names))
     ]
-    common = {
-        "protocol": protocol,
-        "class_names": names,
-        "num_images": len(images),
-        # Those beyond the largest limit are not evaluated.
-        "num_detections": sum(len(i.detections) for by_area in matched for i in by_area[0]),
-    }
+    common = {"protocol": protocol, "class_names": names, **counts_of(images, matched)}
     if protocol.interpolation == "recall_grid":
         return coco_result(matched, protocol, common)
     return voc_result([by_area[headline_of(protocol)] for by_area in matched], protocol, common)
@@ -95,6 +89,21 @@ def evaluate(
 def headline_of(rules: DetectionProtocol) -> int:
     """Index of the area range that means over classes and counts are about."""
     return [area.name for area in rules.area_ranges].index(rules.headline_area)
+
+
+def counts_of(images: Sequence[Any], matched: list[list[list[ImageOutcome]]]) -> dict[str, Any]:
+    """How much was evaluated; detections beyond the largest limit are not.
+
+    Args:
+        images: of the data set.
+        matched: [K][A][images].
+    """
+    by_class = [sum(len(i.detections) for i in by_area[0]) for by_area in matched]
+    return {
+        "num_images": len(images),
+        "num_detections": sum(by_class),
+        "num_detections_by_class": as_tensor(np.array(by_class, dtype=np.int64)),
+    }
 
 
 def collect(

@@ -21,12 +21,14 @@ from .miss_rate import (
     unread_miss_rate,
 )
 from .numbers import as_tensor, mean_of_defined
+from .result_table import Column, ResultTable
 from .segmentation import SegmentationResult
 from .table import Table, data_frame
 
 __all__ = [
     "ClassificationResult",
     "CocoDetectionResult",
+    "Column",
     "CrowdMissRateResult",
     "DetectionResult",
     "LayoutResult",
@@ -34,6 +36,7 @@ __all__ = [
     "MissRateResult",
     "PrecisionRecallCurve",
     "Result",
+    "ResultTable",
     "RocCurve",
     "SegmentationResult",
     "Table",

@@ -13,6 +13,7 @@ from ..errors import InputError
 from ..protocols import ClassificationProtocol, protocol_title
 from .base import Result, only_averaged
 from .detection import PrecisionRecallCurve
+from .result_table import Column
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +139,28 @@ class ClassificationResult(Result):
         shown = only_averaged(values, self.is_averaged)
         classes = zip(self.class_names, shown, strict=True)
         return {f"m{word}": self.headline} | {f"{word}/{name}": value for name, value in classes}
+
+    def _columns(self) -> tuple[Column, ...]:
+        counts = (
+            Column("num_positives", "positives", tuple(self.num_positives.tolist())),
+            Column("num_negatives", "negatives", tuple(self.num_negatives.tolist())),
+        )
+        values = (
+            ("average_precision", "AP", self.average_precision),
+            ("plain_average_precision", "", self.plain_average_precision),
+            ("chance_average_precision", "", self.chance_average_precision),
+            ("roc_area", "ROC area", self.roc_area),
+        )
+        return counts + tuple(
+            Column(key, title, tuple(numbers.tolist()), of_mean=True)
+            for key, title, numbers in values
+        )
+
+    def _means(self) -> dict[str, float]:
+        return {"average_precision": self.mean_average_precision, "roc_area": self.mean_roc_area}
+
+    def _more_numbers(self) -> dict[str, float]:
+        return {f"mean_{key}": value for key, value in self._means().items()}
 
     @property
     def _is_roc(self) -> bool:

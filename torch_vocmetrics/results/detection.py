@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -12,6 +13,7 @@ from ..protocols import DetectionProtocol, protocol_title
 from .base import Result, only_averaged
 from .deferred import MadeWhenRead
 from .numbers import mean_of_defined
+from .result_table import Column
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,7 @@ class DetectionResult(Result):
         num_positives: [K] int64, objects that count (headline area range).
         true_positives, false_positives: [T, K] int64 (headline area range, largest limit).
         num_images, num_detections: of all that was evaluated.
+        num_detections_by_class: [K] int64.
     """
 
     protocol: DetectionProtocol
@@ -54,6 +57,7 @@ class DetectionResult(Result):
     false_positives: Tensor
     num_images: int
     num_detections: int
+    num_detections_by_class: Tensor
 
     @property
     def headline(self) -> float:
@@ -67,6 +71,11 @@ class DetectionResult(Result):
             return self.num_positives > 0
         return ~self.average_precision.isnan()
 
+    @property
+    def ignored(self) -> Tensor:
+        """[T, K] int64: detections that are neither true nor false positives."""
+        return self.num_detections_by_class - self.true_positives - self.false_positives
+
     def to_dict(self) -> dict[str, float]:
         """Flat numbers for a logger; NaN where undefined, and for classes not in the mean."""
         values = only_averaged(self.average_precision, self.is_averaged)
@@ -76,9 +85,34 @@ class DetectionResult(Result):
     def _summary(self) -> dict[str, float]:
         return {"mAP": self.mean_average_precision}
 
+    def _columns(self) -> tuple[Column, ...]:
+        at = f"@{self.protocol.iou_thresholds[0]:g}"
+        return (
+            Column("num_positives", "positives", tuple(self.num_positives.tolist())),
+            Column("num_detections", "detections", tuple(self.num_detections_by_class.tolist())),
+            _by_threshold("true_positives", f"TP{at}", self.true_positives),
+            _by_threshold("false_positives", f"FP{at}", self.false_positives),
+            _by_threshold("ignored", "ignored", self.ignored),
+            Column("average_precision", "AP", tuple(self.average_precision.tolist()), of_mean=True),
+        )
+
+    def _means(self) -> dict[str, float]:
+        return {"average_precision": self.mean_average_precision}
+
+    def _more_numbers(self) -> dict[str, Any]:
+        return {
+            "mean_average_precision": self.mean_average_precision,
+            "iou_thresholds": list(self.protocol.iou_thresholds),
+        }
+
     def __repr__(self) -> str:
         numbers = ", ".join(f"{key}={value:.4f}" for key, value in self._summary().items())
         return f"{type(self).__name__}({protocol_title(self.protocol)}: {numbers})"
+
+
+def _by_threshold(key: str, title: str, counts: Tensor) -> Column:
+    """Counts [T, K]: people see those of the first threshold, programs all."""
+    return Column(key, title, tuple(counts[0].tolist()), tuple(counts.T.tolist()))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -10,6 +11,7 @@ from ..curves.averages import mean_over_classes
 from ..protocols import LayoutProtocol, protocol_title
 from .base import Result
 from .detection import PrecisionRecallCurve
+from .result_table import Column
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -31,6 +33,8 @@ class LayoutResult(Result):
             which the protocol walks them. Skipped layouts repeat the entry before, if there is one;
             skipped parts have none.
     """
+
+    _row_kind: ClassVar[str] = "part"
 
     protocol: LayoutProtocol
     class_names: tuple[str, ...]
@@ -70,6 +74,22 @@ class LayoutResult(Result):
         if self.protocol.unit == "layout":
             return {"AP": values[0]}
         return {f"AP/{name}": value for name, value in zip(self.class_names, values, strict=True)}
+
+    def _columns(self) -> tuple[Column, ...]:
+        counts = (
+            ("num_positives", "positives"),
+            ("true_positives", "TP"),
+            ("false_positives", "FP"),
+        )
+        averages = tuple(self.average_precision.tolist())
+        return (
+            *(Column(key, title, tuple(getattr(self, key).tolist())) for key, title in counts),
+            Column("average_precision", "AP", averages, of_mean=True),
+        )
+
+    def _means(self) -> dict[str, float]:
+        whole = self.protocol.unit == "layout"
+        return {} if whole else {"average_precision": self.headline}
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{key}={value:.4f}" for key, value in self.to_dict().items())

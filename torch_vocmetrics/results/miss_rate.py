@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..protocols import MissRateProtocol, protocol_title
 from .base import Result
+from .result_table import Column
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,8 @@ class MissRateResult(Result):
         num_images, num_detections: of all that was evaluated.
     """
 
+    _row_kind: ClassVar[str] = "subset"
+
     protocol: MissRateProtocol
     log_average_miss_rate: Tensor
     miss_rate: Tensor
@@ -77,6 +81,11 @@ class MissRateResult(Result):
     def _names(self) -> tuple[str, ...]:
         return self.subset_names
 
+    @property
+    def ignored(self) -> Tensor:
+        """[S] int64: detections that are neither true nor false positives."""
+        return self.num_detections - self.true_positives - self.false_positives
+
     def miss_rate_at(self, fppi: float, subset: str | None = None) -> float:
         """Miss rate at a number of false positives per image, read as the protocol reads it.
 
@@ -101,6 +110,24 @@ class MissRateResult(Result):
         """Flat numbers for a logger, ``LAMR/<subset>``; undefined is NaN."""
         values = self.log_average_miss_rate.tolist()
         return {f"LAMR/{name}": v for name, v in zip(self.subset_names, values, strict=True)}
+
+    def _columns(self) -> tuple[Column, ...]:
+        counts = (
+            ("num_images", "images", self.num_images_of_subset),
+            ("num_positives", "positives", self.num_positives),
+            ("true_positives", "TP", self.true_positives),
+            ("false_positives", "FP", self.false_positives),
+            ("ignored", "ignored", self.ignored),
+        )
+        references = tuple(list(self.protocol.fppi_of(one)) for one in self.protocol.subsets)
+        averages = tuple(self.log_average_miss_rate.tolist())
+        return (
+            *(Column(key, title, tuple(numbers.tolist())) for key, title, numbers in counts),
+            Column("log_average_miss_rate", "LAMR", averages),
+            Column("references", "", averages, references),
+            Column("miss_rate", "", averages, tuple(self.miss_rate.tolist())),
+            Column("mean_precision", "", tuple(self.mean_precision.tolist())),
+        )
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{key}={value:.4f}" for key, value in self.to_dict().items())
@@ -128,6 +155,17 @@ class CrowdMissRateResult(MissRateResult):
         """Flat numbers for a logger: a key per subset, ``AP`` and ``JI``; undefined is NaN."""
         rates = dict(zip(self.subset_names, self.log_average_miss_rate.tolist(), strict=True))
         return rates | {"AP": self.average_precision, "JI": self.jaccard_index}
+
+    def _summary(self) -> dict[str, float]:
+        return self.to_dict()
+
+    def _more_numbers(self) -> dict[str, Any]:
+        return {
+            "average_precision": self.average_precision,
+            "jaccard_index": self.jaccard_index,
+            "jaccard_by_score": self.jaccard_by_score.tolist(),
+            "jaccard_counts": self.jaccard_counts.sum(dim=0).tolist(),
+        }
 
 
 def reading_place(fppi: NDArray[np.float64], reference: float, rule: str) -> int | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..protocols import SegmentationProtocol, protocol_title
 from .base import Result
+from .result_table import Column
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -59,8 +61,12 @@ class SegmentationResult(Result):
     @property
     def normalized_confusion_matrix(self) -> Tensor:
         """[K, K] float64: the rows as fractions of the true pixels, 0 where there are none."""
-        pixels = self.confusion_matrix.sum(1) + self.missed
-        return self.confusion_matrix.to(torch.float64) / pixels.clamp(min=1).unsqueeze(1)
+        return self.confusion_matrix.to(torch.float64) / self.num_pixels.clamp(min=1).unsqueeze(1)
+
+    @property
+    def num_pixels(self) -> Tensor:
+        """[K] int64: true pixels of each class."""
+        return self.confusion_matrix.sum(1) + self.missed
 
     def to_dict(self) -> dict[str, float]:
         """Flat numbers for a logger; undefined is NaN."""
@@ -83,6 +89,26 @@ class SegmentationResult(Result):
         if self.category_names:
             summary["category_mIoU"] = self.mean_category_iou
         return summary
+
+    def _columns(self) -> tuple[Column, ...]:
+        measures = (
+            ("iou", "IoU", self.iou),
+            ("pixel_precision", "precision", self.pixel_precision),
+            ("pixel_recall", "recall", self.pixel_recall),
+        )
+        return (
+            Column("num_pixels", "pixels", tuple(self.num_pixels.tolist())),
+            *(Column(key, title, tuple(values.tolist())) for key, title, values in measures),
+        )
+
+    def _means(self) -> dict[str, float]:
+        return {"iou": self.mean_iou, "pixel_recall": self.mean_accuracy}
+
+    def _more_numbers(self) -> dict[str, Any]:
+        return {
+            "confusion_matrix": self.confusion_matrix.tolist(),
+            "missed": self.missed.tolist(),
+        }
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{key}={value:.4f}" for key, value in self._summary().items())
