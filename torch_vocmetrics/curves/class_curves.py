@@ -40,8 +40,8 @@ class ClassCurves:
 
     Attributes:
         numbers: tensors on the host whose last axis is the class: ``num_detections`` [K] int64;
-            under VOC's protocols ``average_precision`` [T, K] float64, ``true_positives``, ``false_positives`` [T, K]
-            int64; under COCO's the fields of
+            under VOC's protocols ``average_precision`` [T, K] float64, ``true_positives`` and
+            ``false_positives`` [T, K] int64; under COCO's the fields of
             :class:`AtLargestLimit <torch_vocmetrics.curves.coco.AtLargestLimit>`.
         details: the whole curves, ``[t][k]`` under VOC's protocols; None where they were not kept.
     """
