@@ -14,6 +14,7 @@ _MODULES = {
     "bootstrap": "bootstrap",
     "calibration": "calibration",
     "confusion_matrix": "confusion",
+    "error_kinds": "error_kinds",
     "friedman_test": "significance",
     "image_statistics": "image_statistics",
     "ImageStatistics": "image_statistics",

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..ops.selection import rows_where
 from ..results import Table
-from .lane_view import LaneView
+from .lane_view import LaneView, first_of_each
 from .source import require_diagnostics
 
 BACKGROUND = "background"
@@ -91,7 +91,7 @@ def confusion_matrix(
     confused &= free[wanted]
     rows = rows_where(confused)
     rows = rows[view.falling(torch.zeros_like(rows), 1, rows)]
-    rows = rows[_first_of_each(wanted[rows], labels.shape[0])]
+    rows = rows[first_of_each(wanted[rows], labels.shape[0])]
 
     K = view.num_classes
     object_class = torch.full_like(detections.label, K)
@@ -125,11 +125,3 @@ def pair_counts(objects: Tensor, detections: Tensor, missed: Tensor, num_classes
 def _kept(scores: Tensor, score: float) -> Tensor:
     """[N] bool: scores of ``score`` or more, compared in the type in which they are stored."""
     return scores >= torch.tensor(score, dtype=scores.dtype)
-
-
-def _first_of_each(values: Tensor, size: int) -> Tensor:
-    """Rows at which each of ``values`` [n] int64 in [0, size) is met first."""
-    numbers = torch.arange(values.shape[0], device=values.device)
-    first = numbers.new_full((size,), values.shape[0])
-    first = first.scatter_reduce_(0, values, numbers, "amin")
-    return rows_where(first[values] == numbers)

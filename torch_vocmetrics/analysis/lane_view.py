@@ -12,6 +12,7 @@ from torch import Tensor
 from ..curves.ranking import image_positions
 from ..lanes import BITS, column
 from ..ops.ordering import rank_order
+from ..ops.selection import rows_where
 from .source import Records, records_of
 
 
@@ -141,3 +142,11 @@ class LaneView:
         ids = self.records.image_ids
         position = image if ids is None else image_positions(ids, self.device)[image.long()]
         return rank_order(group, score, (position,), num_groups)
+
+
+def first_of_each(values: Tensor, size: int) -> Tensor:
+    """Rows at which each of ``values`` [n] int64 in [0, size) is met first."""
+    numbers = torch.arange(values.shape[0], device=values.device)
+    first = numbers.new_full((size,), values.shape[0])
+    first = first.scatter_reduce_(0, values, numbers, "amin")
+    return rows_where(first[values] == numbers)

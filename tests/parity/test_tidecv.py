@@ -1,0 +1,104 @@
+"""Error kinds against TIDE's own program, on inputs where the two have the same rules.
+
+The differences are named in the docstring of ``error_kinds``. Inputs here have no crowds, at most
+100 detections an image, and objects of every class that is detected.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support import Problem
+from unit.analysis.made_records import made_records
+
+from torch_vocmetrics import load_protocol
+from torch_vocmetrics.analysis import error_kinds
+
+tidecv = pytest.importorskip("tidecv", reason="tidecv is no dependency: pip install tidecv")
+
+# tidecv reads recall at k / 100, pycocotools at numpy.linspace(0, 1, 101), which has other bits.
+LEVELS = tuple(k / 100 for k in range(101))
+COCO = dataclasses.replace(load_protocol("detection/coco2017"), recall_levels=LEVELS)
+SHORT_NAMES = ("Cls", "Loc", "Both", "Dupe", "Bkg", "Miss")
+
+
+def _problem(seed: int, num_classes: int = 4) -> Problem:
+    """Boxes of float coordinates, so that no overlap is equal to a threshold or to another."""
+    rng = np.random.default_rng(seed)
+    found, there = [], []
+    for image in range(int(rng.integers(5, 15))):
+        count = int(rng.integers(1, 8))
+        low = rng.uniform(0, 200, (count, 2))
+        boxes = np.hstack([low, low + rng.uniform(20, 100, (count, 2))])
+        labels = rng.integers(num_classes, size=count)
+        if image == 0:  # every class is there
+            labels[:] = np.arange(count) % num_classes
+        chosen = rng.integers(count, size=int(rng.integers(1, 25)))
+        near = boxes[chosen] + rng.normal(0, rng.choice([2, 10, 30]), (chosen.size, 4))
+        near = np.hstack(
+            [np.minimum(near[:, :2], near[:, 2:]), np.maximum(near[:, :2], near[:, 2:])]
+        )
+        near_labels = np.where(
+            rng.random(chosen.size) < 0.7,
+            labels[chosen],
+            rng.integers(num_classes, size=chosen.size),
+        )
+        found.append(
+            {
+                "boxes": torch.from_numpy(near),
+                "scores": torch.from_numpy(rng.random(chosen.size)),
+                "labels": torch.from_numpy(near_labels),
+            }
+        )
+        there.append(
+            {
+                "boxes": torch.from_numpy(boxes),
+                "labels": torch.from_numpy(labels),
+                "image_id": image,
+            }
+        )
+    present = np.unique(np.concatenate([one["labels"] for one in there]))
+    for one in found:
+        one["labels"] = torch.from_numpy(present[one["labels"].numpy() % present.size])
+    return Problem(found, there, {"num_classes": num_classes})
+
+
+def _run_tide(problem: Problem) -> Any:
+    truth, predictions = tidecv.Data("truth"), tidecv.Data("predictions")
+    for image, (found, there) in enumerate(zip(*problem[:2], strict=True)):
+        for box, label in zip(there["boxes"].tolist(), there["labels"].tolist(), strict=True):
+            truth.add_ground_truth(image, label, _xywh(box))
+        rows = zip(*(found[key].tolist() for key in ("boxes", "labels", "scores")), strict=True)
+        for box, label, score in rows:
+            predictions.add_detection(image, label, score, _xywh(box))
+    tide = tidecv.TIDE()
+    run = tide.evaluate(truth, predictions, mode=tidecv.TIDE.BOX)
+    return tide, run
+
+
+def _xywh(box: list[float]) -> list[float]:
+    return [box[0], box[1], box[2] - box[0], box[3] - box[1]]
+
+
+def test_counts_and_costs_are_those_of_tidecv() -> None:
+    for seed in range(40):
+        problem = _problem(seed)
+        tide, run = _run_tide(problem)
+        errors = error_kinds(made_records(COCO, problem))
+        counts = {kind.short_name: len(found) for kind, found in run.error_dict.items()}
+        assert errors.count.tolist() == [counts[name] for name in SHORT_NAMES], seed
+        main = tide.get_main_errors()["predictions"]
+        special = tide.get_special_errors()["predictions"]
+        wanted = np.array([main[name] for name in SHORT_NAMES]) / 100
+        np.testing.assert_allclose(errors.average_precision, run.ap / 100, atol=1e-12)
+        np.testing.assert_allclose(errors.cost.clamp(min=0), wanted, atol=1e-12)
+        np.testing.assert_allclose(
+            errors.false_positive_cost, special["FalsePos"] / 100, atol=1e-12
+        )
+        np.testing.assert_allclose(
+            errors.false_negative_cost, special["FalseNeg"] / 100, atol=1e-12
+        )
