@@ -72,7 +72,7 @@ def calibration(
     Args:
         source: a metric or its records; scores must lie in [0, 1].
         iou_threshold: one of the protocol's.
-        area: name of an area range or subset; None is the first.
+        area: name of an area range or subset; None is the headline one.
         num_bins: B.
         min_score: detections below it are left out.
 

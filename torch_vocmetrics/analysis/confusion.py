@@ -72,7 +72,7 @@ def confusion_matrix(
         source: a metric made with ``diagnostics=True``, or its records.
         score: detections with it or a higher one take part.
         iou_threshold: one of the protocol's.
-        area: name of an area range or subset; None is the first.
+        area: name of an area range or subset; None is the headline one.
 
     Raises:
         StateError: if the diagnostics were not kept.

@@ -76,15 +76,18 @@ def error_kinds(
     true positive, if it is of the kind in question; removes the other false positives of the kind;
     and takes missed objects out of the count of positives.
 
-    The average precision is the protocol's, at the one threshold, in its first area range. In
-    these points the result differs from the authors' program, tidecv 1.0.1: classes without
-    objects are no part of means, where there a class that is detected but never there has an AP of
-    0; limits of detections are those of the protocol (COCO: of an image and class; there: of an
-    image); ignored detections are no errors, where there they are classified too, and may be
-    mended; an overlap equal to the IoU threshold with an object that is taken is a duplicate, there
-    one of localization; recall levels are the protocol's (COCO: ``numpy.linspace(0, 1, 101)``), there
-    k / 100, which differ in the last bit; costs are fractions, there percents, and negative ones
-    are not set to 0.
+    The average precision is the protocol's, at the one threshold, in its headline area range. In
+    these points the result differs from the authors' program, tidecv 1.0.1:
+
+    * classes without objects are no part of means; there a class that is detected but never
+      occurs has an AP of 0;
+    * limits of detections are the protocol's (COCO: of an image and class); there of an image;
+    * ignored detections are no errors; there they are classified too, and may be mended;
+    * an overlap equal to the IoU threshold with an object that is taken is a duplicate; there it
+      is an error of localization;
+    * recall levels are the protocol's (COCO: ``numpy.linspace(0, 1, 101)``); there they are
+      k / 100, which differ in the last bit;
+    * costs are fractions and may be negative; there they are percents, and 0 instead.
 
     Args:
         source: a metric made with ``diagnostics=True``, or its records.
@@ -130,7 +133,7 @@ def kinds_of(view: LaneView, background_threshold: float = 0.1) -> Tensor:
     """[N] int8: the kind of each false positive, an index of KINDS; -1 for other detections.
 
     Args:
-        view: a lane of the protocol's first area range.
+        view: a lane of the protocol's headline area range.
         background_threshold: as for :func:`error_kinds`, which says what the kinds are.
     """
     require_diagnostics(view.records, "an analysis of error kinds")

@@ -44,7 +44,7 @@ class LaneView:
         Args:
             source: a metric or its records.
             iou_threshold: one of the protocol's.
-            area: name of an area range or subset; None is the first.
+            area: name of an area range or subset; None is the headline one.
 
         Raises:
             InputError: if ``source`` has no records, or the protocol no such lane.

@@ -61,7 +61,7 @@ def optimal_lrp(source: Any, *, iou_threshold: float = 0.5, area: str | None = N
     Args:
         source: a metric or its records.
         iou_threshold: one of the protocol's, below 1.
-        area: name of an area range or subset; None is the first.
+        area: name of an area range or subset; None is the headline one.
 
     Raises:
         InputError: for a lane that the protocol does not have, or a threshold of 1.

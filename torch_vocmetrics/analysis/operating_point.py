@@ -28,7 +28,7 @@ def score_curves(
     Args:
         source: a metric or its records.
         iou_threshold: one of the protocol's.
-        area: name of an area range or subset; None is the first.
+        area: name of an area range or subset; None is the headline one.
         beta: weight of recall: ``F = (1 + beta^2) TP / ((1 + beta^2) TP + beta^2 FN + FP)``.
 
     Raises:

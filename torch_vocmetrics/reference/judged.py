@@ -78,7 +78,7 @@ def judge(
         rules: the protocol.
         detections, ground_truths: as :func:`torch_vocmetrics.reference.evaluate` takes them.
         iou_threshold: one of the protocol's.
-        area: name of an area range; the first by default.
+        area: name of an area range; the headline one by default.
         num_classes, class_names, label_ids, box_format: as for ``evaluate``.
 
     Images are numbered in the order of their ids.
@@ -118,7 +118,7 @@ def _judge_class(
 ) -> None:
     """Add the rows of one image and class to ``judged``."""
     names = [entry.name for entry in rules.area_ranges]
-    chosen = rules.area_ranges[0 if area is None else names.index(area)]
+    chosen = rules.area_ranges[names.index(rules.headline_area if area is None else area)]
     threshold = rules.thresholds[rules.iou_thresholds.index(iou_threshold)]
     ranked = by_score(found, key=lambda row: row[0])
     if rules.max_detections:

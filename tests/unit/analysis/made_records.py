@@ -57,7 +57,7 @@ def made_records(rules, problem, diagnostics=True):
         image_ids=ids,
         lanes=tuple(SimpleNamespace(area=a, iou_threshold=t) for t, a in lane_list),
         lane_index=lambda iou_threshold, area=None: lane_list.index(
-            (iou_threshold, area or rules.area_ranges[0].name)
+            (iou_threshold, area or rules.headline_area)
         ),
         images=SimpleNamespace(
             height=torch.full((first.num_images,), -1), width=torch.full((first.num_images,), -1)

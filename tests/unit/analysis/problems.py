@@ -30,7 +30,7 @@ class Given(NamedTuple):
 
 @cache
 def given(
-    seed: int, *, scores_in_unit: bool = False, first_area: bool = False, mixed: bool = False
+    seed: int, *, scores_in_unit: bool = False, headline: bool = False, mixed: bool = False
 ) -> Given:
     """VOC's, COCO's and random rules in turn; ``mixed`` gives half the detections other labels."""
     shipped = ("detection/coco2017", "detection/voc2007", "detection/voc2012")
@@ -48,7 +48,7 @@ def given(
             one["labels"] = torch.where(half, torch.from_numpy(others), one["labels"])
     iou_threshold = rules.iou_thresholds[seed % len(rules.iou_thresholds)]
     areas = [entry.name for entry in rules.area_ranges]
-    area = areas[0 if first_area else seed % len(areas)]
+    area = rules.headline_area if headline else areas[seed % len(areas)]
     records = made_records(rules, problem)
     judged = judge(rules, *problem[:2], iou_threshold=iou_threshold, area=area, **problem.kwargs)
     return Given(rules, problem, iou_threshold, area, records, judged, seed)

@@ -24,7 +24,7 @@ COCO = load_protocol("detection/coco2017")
 
 def test_kinds_and_costs_are_those_of_plain_loops() -> None:
     met: Counter[str] = Counter()
-    for given in many(SEEDS, mixed=True, first_area=True):
+    for given in many(SEEDS, mixed=True, headline=True):
         if given.iou_threshold <= 0.1:
             continue
         got = error_kinds(given.records, iou_threshold=given.iou_threshold)
