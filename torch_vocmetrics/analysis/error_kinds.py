@@ -1,4 +1,32 @@
-"""What goes wrong, and what it costs: the six kinds of error of TIDE."""
+"""What goes wrong, and what it costs: the six kinds of error of TIDE.
+
+A false positive, with the largest overlap ``own`` with an object of its class and ``other``
+with one of another class (only objects that count), is the first of these that holds:
+
+* localization: ``own`` reaches the background threshold but not the IoU threshold;
+* classification: ``other`` reaches the IoU threshold;
+* duplicate: ``own`` reaches the IoU threshold, but the object went to another detection;
+* background: neither is above the background threshold;
+* both: what is left.
+
+An object that no detection found is missed, unless an error of localization or classification
+is about it. Mending turns the highest of the errors about an object that nobody found into a
+true positive, if it is of the kind in question; removes the other false positives of the kind;
+and takes missed objects out of the count of positives.
+
+The average precision is the protocol's, at the one threshold, in its headline area range. In
+these points the result differs from the authors' program, tidecv 1.0.1:
+
+* classes without objects are no part of means; there a class that is detected but never
+  occurs has an AP of 0;
+* limits of detections are the protocol's (COCO: of an image and class); there of an image;
+* ignored detections are no errors; there they are classified too, and may be mended;
+* an overlap equal to the IoU threshold with an object that is taken is a duplicate; there it
+  is an error of localization;
+* recall levels are the protocol's (COCO: ``numpy.linspace(0, 1, 101)``); there they are
+  k / 100, which differ in the last bit;
+* costs are fractions and may be negative; there they are percents, and 0 instead.
+"""
 
 from __future__ import annotations
 
@@ -62,32 +90,8 @@ def error_kinds(
 ) -> ErrorKinds:
     """Count the errors of each kind and mend them, one kind at a time.
 
-    A false positive, with the largest overlap ``own`` with an object of its class and ``other``
-    with one of another class (only objects that count), is the first of these that holds:
-
-    * localization: ``own`` reaches the background threshold but not the IoU threshold;
-    * classification: ``other`` reaches the IoU threshold;
-    * duplicate: ``own`` reaches the IoU threshold, but the object went to another detection;
-    * background: neither is above the background threshold;
-    * both: what is left.
-
-    An object that no detection found is missed, unless an error of localization or classification
-    is about it. Mending turns the highest of the errors about an object that nobody found into a
-    true positive, if it is of the kind in question; removes the other false positives of the kind;
-    and takes missed objects out of the count of positives.
-
-    The average precision is the protocol's, at the one threshold, in its headline area range. In
-    these points the result differs from the authors' program, tidecv 1.0.1:
-
-    * classes without objects are no part of means; there a class that is detected but never
-      occurs has an AP of 0;
-    * limits of detections are the protocol's (COCO: of an image and class); there of an image;
-    * ignored detections are no errors; there they are classified too, and may be mended;
-    * an overlap equal to the IoU threshold with an object that is taken is a duplicate; there it
-      is an error of localization;
-    * recall levels are the protocol's (COCO: ``numpy.linspace(0, 1, 101)``); there they are
-      k / 100, which differ in the last bit;
-    * costs are fractions and may be negative; there they are percents, and 0 instead.
+    The module's docstring says what the kinds are, what mending does, and how the result differs
+    from that of tidecv.
 
     Args:
         source: a metric made with ``diagnostics=True``, or its records.

@@ -57,63 +57,66 @@ def error_kinds(
     """Count the errors and mend one kind at a time."""
     strict = rules.comparison == ">"
     bar = min(iou_threshold, rules.iou_threshold_ceiling)
-    label_of = {(one.image, one.row): one.label for one in judged.objects}
-    unfound = {(one.image, one.row) for one in judged.objects if one.counted and not one.found}
-    kinds: dict[JudgedDetection, str] = {}
+    kinds = {
+        row: kind_of(row, judged, bar, background_threshold, strict=strict)
+        for row in sorted(judged.detections, key=lambda row: (-row.score, row.image, row.label))
+        if row.false_positive
+    }
     mends: dict[tuple[int, int], JudgedDetection] = {}
-    for row in sorted(judged.detections, key=lambda row: (-row.score, row.image, row.label)):
-        if not row.false_positive:
-            continue
-        kinds[row] = kind_of(row, judged, bar, background_threshold, strict=strict)
-        about = None
-        if kinds[row] == "localization":
-            about = (row.image, row.own_object)
-        if kinds[row] == "classification":
-            about = (row.image, row.other_object)
-        if about in unfound and about not in mends:
-            mends[about] = row
-    missed = []
-    for one in judged.objects:
-        errors_about = [
-            row
-            for row, kind in kinds.items()
-            if (kind == "localization" and (row.image, row.own_object) == (one.image, one.row))
-            or (kind == "classification" and (row.image, row.other_object) == (one.image, one.row))
-        ]
-        if (one.image, one.row) in unfound and not errors_about:
-            missed.append(one)
-    positives = [
-        sum(one.counted and one.label == k for one in judged.objects)
-        for k in range(len(judged.class_names))
-    ]
-    kept = [row for row in judged.detections if not row.ignored]
-    base = [(row.label, row, row.true_positive) for row in kept]
+    for row, kind in kinds.items():
+        at = about(row, kind)
+        if at is not None:
+            mends.setdefault(at, row)
+    unfound = [one for one in judged.objects if one.counted and not one.found]
+    missed = [one for one in unfound if (one.image, one.row) not in mends]
+    for taken in set(mends) - {(one.image, one.row) for one in unfound}:
+        del mends[taken]
+    labels = range(len(judged.class_names))
+    positives = [sum(one.counted and one.label == k for one in judged.objects) for k in labels]
+    found = [sum(one.found and one.label == k for one in judged.objects) for k in labels]
+    base = [(row.label, row, row.true_positive) for row in judged.detections if not row.ignored]
     before = mean_ap(base, positives, positives, rules)
-    count, cost = {}, {}
+    counts, costs = {}, {}
     for kind in ("classification", "localization", "both", "duplicate", "background", "missed"):
-        count[kind] = list(kinds.values()).count(kind) if kind != "missed" else len(missed)
-        points: list[Point] = []
-        for label, row, hit in base:
-            mended = [at for at, first in mends.items() if first is row]
-            if kinds.get(row) != kind:
-                points.append((label, row, hit))
-            elif mended:
-                points.append((label_of[mended[0]], row, True))
-        left = list(positives)
-        for one in missed if kind == "missed" else ():
-            left[one.label] -= 1
-        cost[kind] = mean_ap(points, left, positives, rules) - before
+        counts[kind] = list(kinds.values()).count(kind) if kind != "missed" else len(missed)
+        gone = [one.label for one in missed if kind == "missed"]
+        left = [count - gone.count(k) for k, count in enumerate(positives)]
+        points = mended(base, kinds, mends, judged, kind)
+        costs[kind] = mean_ap(points, left, positives, rules) - before
     hits = [point for point in base if point[2]]
-    found = [
-        sum(one.found and one.label == k for one in judged.objects) for k in range(len(positives))
-    ]
     return Errors(
-        count,
-        cost,
+        counts,
+        costs,
         before,
         mean_ap(hits, positives, positives, rules) - before,
         mean_ap(base, found, positives, rules) - before,
     )
+
+
+def about(row: JudgedDetection, kind: str) -> tuple[int, int] | None:
+    """The object (image and row) that an error of localization or classification is about."""
+    if kind == "localization":
+        return row.image, row.own_object
+    return (row.image, row.other_object) if kind == "classification" else None
+
+
+def mended(
+    base: list[Point],
+    kinds: dict[JudgedDetection, str],
+    mends: dict[tuple[int, int], JudgedDetection],
+    judged: Judged,
+    kind: str,
+) -> list[Point]:
+    """The ranking without the errors of a kind, but for those that become true positives."""
+    label_of = {(one.image, one.row): one.label for one in judged.objects}
+    points = []
+    for label, row, hit in base:
+        at = [at for at, first in mends.items() if first is row]
+        if kinds.get(row) != kind:
+            points.append((label, row, hit))
+        elif at:
+            points.append((label_of[at[0]], row, True))
+    return points
 
 
 def mean_ap(
