@@ -105,7 +105,7 @@ def test_the_guard_sees_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
         return torch.bincount(truth.flatten(), minlength=K * K)
 
     with fake_cuda(), monkeypatch.context() as patch:
-        patch.setattr(maps, "count_pairs", counted)
+        patch.setattr(maps, "tally", counted)
         with pytest.raises((WaitError, RuntimeError)):
             MeanIoU("voc2012", num_classes=K).update(
                 label_maps(torch.uint8, "cuda"), label_maps(torch.uint8, "cuda")

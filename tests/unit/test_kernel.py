@@ -12,11 +12,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytestmark = pytest.mark.slow
 
-pytest.importorskip("triton", reason="Triton is not to be had on this platform")
+triton = pytest.importorskip("triton", reason="Triton is not to be had on this platform")
+
+if (
+    tuple(map(int, triton.__version__.split(".")[:2])) < (3, 7)
+    and np.lib.NumpyVersion(np.__version__) >= "2.4.0"
+):
+    pytest.skip(
+        "the interpreter of Triton 3.6 and older fails beside NumPy 2.4 and newer",
+        allow_module_level=True,
+    )
 
 PROGRAMS = Path(__file__).parent / "kernel_programs"
 
@@ -53,23 +63,38 @@ def test_a_wrong_kernel_would_be_found(mutation: str) -> None:
     assert report["differing"], f"the inputs do not tell {mutation!r}"
 
 
-def test_kernel_compiles_for_ampere_and_hopper(capsys: pytest.CaptureFixture[str]) -> None:
-    """No fused multiply-add and no float32 in float64 arithmetic, nothing spilled."""
+def test_interpreted_kernel_of_label_maps_is_the_plain_path() -> None:
+    """Every number type and layout of memory, ties, both zeros, infinities, void and faults."""
+    report = run("interpret_maps.py", interpret=True)
+    assert report["differing"] == []
+    assert report["cases"] > 35
+    assert report["pixels"] > 50_000
+    assert report["faults"] > 30
+
+
+@pytest.mark.parametrize("mutation", ["last", "below", "void"])
+def test_a_wrong_kernel_of_label_maps_would_be_found(mutation: str) -> None:
+    report = run("interpret_maps.py", mutation, interpret=True)
+    assert len(report["differing"]) > 5, f"the inputs do not tell {mutation!r}"
+
+
+def test_kernels_compile_for_three_generations(capsys: pytest.CaptureFixture[str]) -> None:
+    """No fused multiply-add and no float32 in float64 arithmetic, nearly nothing spilled."""
     rows = run("compile.py", interpret=False)
-    assert {row["capability"] for row in rows} == {80, 90}
+    assert {row["capability"] for row in rows} == {80, 90, 100}
     for row in rows:
         assert row["fma"] == 0, row
-        assert row["float32"] == 0, row
-        assert row["divisions"] > 0, row
-        assert row["local_bytes"] == row["stack_bytes"] == 0, row
+        if row["kernel"] == "match_kernel":
+            assert row["float32"] == 0, row
+            assert row["divisions"] > 0, row
+        assert row["local_bytes"] == 0, row
+        # Of the largest histogram, with 32 warps of 64 registers a thread.
+        assert row["stack_bytes"] <= (64 if row["kernel"] == "tally_kernel" else 0), row
         assert row["registers"] <= 255, row
+        assert row["shared_bytes"] <= 160 * 1024, row
     with capsys.disabled():
-        print(
-            "\nkernel registers (sm/objects/best only/two shapes):",
-            *(describe(row) for row in rows),
-        )
-
-
-def describe(row: dict[str, Any]) -> str:
-    kind = f"{row['capability']}/{row['size']}/{row['best_only']:d}/{row['two_shapes']:d}"
-    return f"{kind}={row['registers']}"
+        print("\nkernel: registers and shared bytes on sm_80, sm_90, sm_100")
+        for name, what in dict.fromkeys((row["kernel"], row["what"]) for row in rows):
+            same = [row for row in rows if (row["kernel"], row["what"]) == (name, what)]
+            used = ", ".join(f"{row['registers']} and {row['shared_bytes']}" for row in same)
+            print(f"  {name}, {what}, {same[0]['warps']} warps: {used}")

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..ops.confusion import BYTES, PIXELS_AT_ONCE, LabelTable, count_pairs
+from ..ops.confusion import LabelTable
+from ..ops.label_tallies import tally
 from ..transfer import to_device, work_device
 from .numbers import tensor_of
 
 FAULTS = ("the predicted label is unknown", "the true label is unknown", "a logit is NaN")
-NO_FAULT = -1
 WIDEST = 2**20
 """Labels may lie so far apart: tables of labels are this long."""
 
@@ -25,13 +25,12 @@ class LabelRules(NamedTuple):
 
     Attributes:
         num_classes: K; index K is void, K + 1 unknown.
-        truth, prediction, channel: indices of true labels, predicted labels and channels of logits.
+        truth, prediction: indices of true and of predicted labels.
     """
 
     num_classes: int
     truth: LabelTable
     prediction: LabelTable
-    channel: LabelTable
 
     @classmethod
     def of(
@@ -64,7 +63,6 @@ class LabelRules(NamedTuple):
             K,
             LabelTable.of(classes | void, K + 1),
             LabelTable.of(classes | void if void_predictions else classes, K + 1),
-            LabelTable.of({k: k for k in range(K)}, K + 1),
         )
 
     def to(self, device: torch.device) -> LabelRules:
@@ -127,52 +125,34 @@ def read_maps(
     return MapBatch(list(zip(placed[: len(found)], placed[len(found) :], strict=True)))
 
 
-def count(batch: MapBatch, rules: LabelRules) -> tuple[Tensor, Tensor]:
-    """Pixels of every image by truth and prediction, and the first fault; waits for no device.
-
-    Returns:
-        [B, K * (K + 1)] int64 without void pixels, the last column for void predictions; and 0-d
-        int64 ``image * len(FAULTS) + kind``, or -1.
-    """
-    K = rules.num_classes
-    counts, faults = [], []
-    for prediction, truth in batch.stacks:
-        pieces = max(PIXELS_AT_ONCE // max(truth[:1].numel(), 1), 1)
-        for part, true in zip(
-            torch.split(prediction, pieces), torch.split(truth, pieces), strict=True
-        ):
-            table, nan = rules.prediction, None
-            if part.is_floating_point():
-                table, (part, nan) = rules.channel, _labels_of(part)  # noqa: PLW2901
-            pairs = count_pairs(true, part, rules.truth, table)
-            unknown = [pairs[:, :, K + 1].sum(1) > 0, pairs[:, K + 1, :].sum(1) > 0]
-            faults.append(torch.stack([*unknown, unknown[0] & False if nan is None else nan], 1))
-            counts.append(pairs[:, :K, : K + 1].flatten(1))
-    found = torch.cat(faults).flatten()
-    none = torch.full((), NO_FAULT, dtype=torch.int64, device=found.device)
-    return torch.cat(counts), torch.where(found.any(), found.to(torch.uint8).argmax(), none)
+def count(batch: MapBatch, rules: LabelRules) -> Tensor:
+    """[B, cells and faults] int64 of every image, see :func:`tally`; waits for no device."""
+    counts = [
+        tally(prediction, truth, rules.prediction, rules.truth)
+        for prediction, truth in batch.stacks
+    ]
+    return counts[0] if len(counts) == 1 else torch.cat(counts)
 
 
 def explain(
-    fault: Tensor,
+    flags: Tensor,
     batch: MapBatch | None,
     rules: LabelRules,
     image_ids: Sequence[object] | Tensor | None,
     images_before: int = 0,
 ) -> InputError | None:
-    """The error that :func:`count` found, or None; reads the device.
+    """The error that the first fault of a batch deserves, or None.
 
     Args:
-        fault: of :func:`count`.
+        flags: [B, 3] bool on the host, which kinds of fault each image has.
         batch: the maps, to name pixel and label; None if they are gone.
         rules: of the labels.
         image_ids: of the batch, if there are any.
         images_before: added to the number of the image.
     """
-    code = int(fault)
-    if code == NO_FAULT:
+    if not bool(flags.any()):
         return None
-    image, kind = divmod(code, len(FAULTS))
+    image, kind = flags.nonzero()[0].tolist()
     side = "target" if kind == 1 else "prediction"
     name = "" if image_ids is None else f" (image_id {image_ids[image]!r})"
     where, got = f"{side} {images_before + image}{name}", None
@@ -188,31 +168,6 @@ def explain(
         + (", or void" if kind == 1 or rules.prediction.size == rules.truth.size else "")
     )
     return InputError(FAULTS[kind], where=where, got=got, remedy=remedy)
-
-
-def _labels_of(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Channel of the largest logit, the first among equals, and [n] whether an image has a NaN."""
-    if logits.device.type == "cpu" and 0 < logits.shape[1] <= BYTES:
-        return _labels_on_host(logits)
-    channel = logits.argmax(1, keepdim=True)
-    nan = logits.gather(1, channel).isnan().flatten(1).any(1)  # NaN is the largest of all
-    return channel.squeeze(1), nan
-
-
-def _labels_on_host(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The same, channel after channel of one image: many times as fast as ``argmax`` (measured)."""
-    count, K, height, width = logits.shape
-    labels = torch.zeros((count, height, width), dtype=torch.uint8, device=logits.device)
-    nan = torch.zeros(count, dtype=torch.bool, device=logits.device)
-    for image, channels in enumerate(logits):
-        largest = channels[0].clone()
-        better = torch.empty_like(largest, dtype=torch.bool)
-        for k in range(1, K):
-            torch.gt(channels[k], largest, out=better)
-            labels[image].masked_fill_(better, k)
-            torch.maximum(largest, channels[k], out=largest)  # NaN stays
-        nan[image] = largest.isnan().any()
-    return labels, nan
 
 
 def _image(batch: MapBatch, image: int) -> tuple[Tensor, Tensor]:

@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..host_work import host_work
 from ..inputs.label_maps import LabelRules, MapBatch, count, explain, read_maps
 from ..inputs.per_image import ImageIds, ids_of, ids_on_host, kind_of_ids
+from ..ops.label_tallies import by_cell, faults
 from ..protocols import SegmentationProtocol, load_dataset, load_protocol, with_rules
 from ..results import SegmentationResult
 from ..tables.pixels import PixelCounts
@@ -32,14 +33,12 @@ class OpenCounts(NamedTuple):
     """Pixel counts of a batch.
 
     Attributes:
-        dense: [B, cells] int64.
+        dense: [B, cells and faults] int64, see :func:`count`; on a device they are not read yet.
         image_ids: B ids, still tensors where they are on a device; or None.
-        fault: of :func:`count`; on a device it is not read yet.
     """
 
     dense: Tensor
     image_ids: ImageIds | None
-    fault: Tensor
 
     @property
     def num_images(self) -> int:
@@ -159,15 +158,17 @@ class MeanIoU(Metric[SegmentationResult]):
             return replace(state, updated=True)
         device = batch.stacks[0][1].device
         rules = state.rules if device == state.device else self._rules.to(device)
-        dense, fault = count(batch, rules)
-        if device.type == "cpu" and (error := explain(fault, batch, rules, ids)) is not None:
-            raise error
+        dense = count(batch, rules)
+        if device.type == "cpu":
+            error = explain(faults(dense), batch, rules, ids)
+            if error is not None:
+                raise error
         state = replace(
             state,
             updated=True,
             device=device,
             rules=rules,
-            pending=(*state.pending, OpenCounts(dense, ids, fault)),
+            pending=(*state.pending, OpenCounts(dense, ids)),
             cells=state.cells + dense.numel(),
         )
         full = state.cells >= CHUNK_CELLS or len(state.pending) >= MOST_PENDING
@@ -208,14 +209,15 @@ class MeanIoU(Metric[SegmentationResult]):
         images = state.num_images
         given = [batch.image_ids for batch in state.pending if batch.image_ids is not None]
         ids: list[Any] = [*ids_on_host(given)] or [None] * len(state.pending)
-        faults = to_host([batch.fault for batch in state.pending])
-        for batch, of_batch, fault in zip(state.pending, ids, faults, strict=True):
-            if (error := explain(fault, None, self._rules, of_batch, images)) is not None:
+        counts = torch.cat([batch.dense for batch in state.pending])
+        (flags,) = to_host([faults(counts)])
+        for batch, of_batch in zip(state.pending, ids, strict=True):
+            mine = flags[images - state.num_images :][: batch.num_images]
+            if (error := explain(mine, None, self._rules, of_batch, images)) is not None:
                 raise error
             images += batch.num_images
         read = list(chain.from_iterable(of_batch for of_batch in ids if of_batch))
-        dense = torch.cat([counts.dense for counts in state.pending])
-        part = PixelCounts.of(dense, tuple(read) or None)
+        part = PixelCounts.of(by_cell(counts), tuple(read) or None)
         return replace(state, tables=(appended(state.tables[0], [part]),), pending=(), cells=0)
 
     @classmethod

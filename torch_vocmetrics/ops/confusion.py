@@ -18,6 +18,11 @@ PIXELS_AT_ONCE = 2**22
 """Pixels that are looked up at once, so that 64-bit indices take 32 MiB whatever the images are."""
 
 
+MOST_COPIES = 32
+MOST_CELLS = 2**15
+"""Copies of the counts of an image, and their cells altogether, where a device counts."""
+
+
 class LabelTable(NamedTuple):
     """Index of every label, ``unknown`` for all that are not listed.
 
@@ -78,9 +83,11 @@ def count_pairs(truth: Tensor, predicted: Tensor, rows: LabelTable, columns: Lab
         first, second = as_bytes(truth), as_bytes(predicted)
         if first is not None and second is not None:
             return _count_bytes(first, second, rows, columns)
-    counts = torch.zeros(
-        (truth.shape[0], rows.size * columns.size), dtype=torch.int64, device=truth.device
-    )
+    cells = rows.size * columns.size
+    # Neighbouring pixels are counted apart, since a device adds to one cell one after the other.
+    copies = max(1, min(MOST_COPIES, MOST_CELLS // cells))
+    shape = (truth.shape[0], cells * copies)
+    counts = torch.zeros(shape, dtype=torch.int64, device=truth.device)
     one = torch.ones((1, 1), dtype=torch.int64, device=truth.device)
     pixels = max(truth[:1].numel(), 1)
     images = max(PIXELS_AT_ONCE // pixels, 1)
@@ -92,8 +99,10 @@ def count_pairs(truth: Tensor, predicted: Tensor, rows: LabelTable, columns: Lab
             strict=True,
         ):
             cell = rows.look_up(piece) * columns.size + columns.look_up(other)
+            if copies > 1:
+                cell = cell * copies + torch.arange(cell.shape[1], device=cell.device) % copies
             counts[part].scatter_add_(1, cell, one.expand_as(cell))
-    return counts.reshape(-1, rows.size, columns.size)
+    return counts.reshape(-1, rows.size, columns.size, copies).sum(3)
 
 
 def as_bytes(labels: Tensor) -> Tensor | None:

@@ -1,35 +1,22 @@
-"""Compile the kernel for two generations of cards; print what the machine code uses as JSON."""
+"""Compile every kernel for several generations of cards; print what each uses as JSON."""
 
 from __future__ import annotations
 
-import inspect
 import json
-import re
-import subprocess
-import tempfile
-from pathlib import Path
 from typing import Any
 
-import triton
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
+from compiling import GENERATIONS, compiled
 
+from torch_vocmetrics.kernels import confusion
 from torch_vocmetrics.matching.greedy_cuda import match_kernel
 
 FLOAT64 = ("boxes", "object_boxes", "regions", "epsilon", "thresholds")
 SIZES = ("num_detections", "num_objects", "num_thresholds")
-CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 
 
-def kind(name: str, constants: dict[str, Any]) -> str:
-    if name in constants:
-        return "constexpr"
-    if name in SIZES:
-        return "i32"
-    return "*fp64" if name in FLOAT64 else "*i1" if name == "over_area" else "*i64"
-
-
-def compiled(capability: int, size: int, best_only: bool, two_shapes: bool) -> dict[str, Any]:
+def greedy(
+    capability: int, size: int, *, best_only: bool = False, two_shapes: bool = False
+) -> dict[str, Any]:
     constants = {
         "size": size,
         "inclusive": best_only,
@@ -39,52 +26,28 @@ def compiled(capability: int, size: int, best_only: bool, two_shapes: bool) -> d
         "two_shapes": two_shapes,
         "claims_used": two_shapes,
     }
-    names = match_kernel.arg_names
-    signature = {name: kind(name, constants) for name in names}
-    aligned = [place for place, name in enumerate(names) if signature[name].startswith("*")]
-    if "constexprs" in inspect.signature(ASTSource.__init__).parameters:
-        source = ASTSource(
-            fn=match_kernel,
-            signature=signature,
-            constexprs={(names.index(name),): value for name, value in constants.items()},
-            attrs={(place,): [["tt.divisibility", 16]] for place in aligned},
-        )
-    else:  # Triton 3.0 to 3.2
-        from triton.compiler.compiler import AttrsDescriptor  # noqa: PLC0415
-
-        signature = {name: text for name, text in signature.items() if text != "constexpr"}
-        attrs = AttrsDescriptor(divisible_by_16=tuple(aligned), equal_to_1=())
-        source = ASTSource(fn=match_kernel, signature=signature, constants=constants, attrs=attrs)
-    code = triton.compile(
-        source,
-        target=GPUTarget("cuda", capability, 32),
-        options={"num_warps": 1 if size <= 64 else 4, "enable_fp_fusion": False},
-    ).asm
-    usage = resources(code["cubin"])
-    return {
-        "capability": capability,
-        "size": size,
-        "best_only": best_only,
-        "two_shapes": two_shapes,
-        "fma": code["ptx"].count("fma.rn.f64"),
-        "float32": len(re.findall(r"\.f32\b", code["ptx"])),
-        "divisions": code["ptx"].count("div.rn.f64"),
-        "registers": usage["REG"],
-        "stack_bytes": usage["STACK"],
-        "local_bytes": usage["LOCAL"],
-    }
+    types = dict.fromkeys(match_kernel.arg_names, "*i64") | dict.fromkeys(SIZES, "i32")
+    types |= dict.fromkeys(FLOAT64, "*fp64") | {"over_area": "*i1"}
+    warps = 1 if size <= 64 else 4
+    what = f"{size} objects" + " VOC" * best_only + " pedestrians" * two_shapes
+    return {"what": what} | compiled(match_kernel, types, constants, capability, warps)
 
 
-def resources(cubin: bytes) -> dict[str, int]:
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin)
-        file.flush()
-        shown = subprocess.run(
-            [CUOBJDUMP, "-res-usage", file.name], capture_output=True, text=True, check=True
-        ).stdout
-    return {name: int(value) for name, value in re.findall(r"(REG|STACK|LOCAL):(\d+)", shown)}
+def tally(capability: int, prediction: str, cells: int) -> dict[str, Any]:
+    logits = prediction in ("bf16", "fp32", "fp64")
+    types = dict.fromkeys(confusion.tally_kernel.arg_names, "i64")
+    types |= dict.fromkeys(("num_classes", "truth_last", "last", "copies"), "i32")
+    types |= dict.fromkeys(("table", "truth_table", "counts"), "*i64")
+    types |= {"prediction": f"*{prediction}", "truth": "*u8"}
+    constants = {"logits": logits, "cells": cells, "block": confusion.BLOCK}
+    used = compiled(confusion.tally_kernel, types, constants, capability, confusion.warps_of(cells))
+    return {"what": f"{prediction}, {cells} cells"} | used
 
 
-variants = [(size, False, False) for size in (16, 64, 256)]
-variants += [(32, True, False), (32, False, True)]  # VOC, pedestrians
-print(json.dumps([compiled(sm, *variant) for sm in (80, 90) for variant in variants]))
+rows = []
+for sm in GENERATIONS:
+    rows += [greedy(sm, size) for size in (16, 64, 256)]
+    rows += [greedy(sm, 32, best_only=True), greedy(sm, 32, two_shapes=True)]
+    rows += [tally(sm, "bf16", cells) for cells in (512, 4096, 32768, 0)]
+    rows += [tally(sm, "fp32", 1024), tally(sm, "i64", 512), tally(sm, "u8", 32768)]
+print(json.dumps(rows))
