@@ -26,6 +26,12 @@ class BitMasks:
     def __len__(self) -> int:
         return int(self.words.shape[0])
 
+    def where(self, keep: Tensor) -> BitMasks:
+        """The masks where ``keep`` [N] bool, on the host, is set."""
+        rows = keep.nonzero().squeeze(1).to(self.words.device)
+        nan = None if self.has_nan is None else self.has_nan.index_select(0, rows)
+        return BitMasks(self.size, self.words.index_select(0, rows), nan)
+
     @property
     def num_bytes(self) -> int:
         """Memory of the bits."""
@@ -54,6 +60,11 @@ class RleMasks:
 
     def __len__(self) -> int:
         return len(self.rles)
+
+    def where(self, keep: Tensor) -> RleMasks:
+        """The masks where ``keep`` [N] bool, on the host, is set."""
+        chosen = [one for one, kept in zip(self.rles, keep.tolist(), strict=True) if kept]
+        return RleMasks(self.size, chosen)
 
     @property
     def num_bytes(self) -> int:

@@ -57,6 +57,20 @@ class _ImageRows:
             masks=None if self.masks is None else self.masks[part],
         )
 
+    def where(self, keep: Tensor) -> Self:
+        """The rows where ``keep`` [N] bool is set, masks included; waits for the device."""
+        kept = keep.nonzero().squeeze(1)
+        parts = torch.split(keep.cpu(), list(self.counts))
+        masks = self.masks
+        if masks is not None:
+            masks = tuple(one.where(part) for one, part in zip(masks, parts, strict=True))
+        columns = self._columns().items()
+        return self._with(
+            ((name, column.index_select(0, kept)) for name, column in columns),
+            counts=tuple(int(part.sum()) for part in parts),
+            masks=masks,
+        )
+
     def of_one_class(self) -> Self:
         """The same rows, all of class 0."""
         labels = self._columns()["labels"]

@@ -99,6 +99,10 @@ FORMS: dict[str, Callable[[Images], Images]] = {
         images[0],
         [{k: v for k, v in rows.items() if k != "image_id"} for rows in images[1]],
     ),
+    "labels as floats": lambda images: (
+        each(images[0], lambda k, v: v.float() if k == "labels" else v),
+        each(images[1], lambda k, v: v.half() if k == "labels" else v),
+    ),
     "int32 labels, uint8 flags": lambda images: (
         each(images[0], lambda k, v: v.int() if k == "labels" else v),
         each(images[1], lambda k, v: v.to(torch.uint8) if k == "iscrowd" else v),

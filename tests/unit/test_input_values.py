@@ -350,7 +350,7 @@ def test_faults_of_parts_name_their_own_keys(packed: bool) -> None:
     layout = {"scores": [0.9], "object_index": [1], "part_counts": [1]}
     parts = {"part_boxes": BOX, "part_labels": [0]}
     person = {"object_index": [1], "part_counts": [1]} | parts
-    for key, value in (("part_labels", [0.5]), ("part_boxes", torch.ones(1, 4).to_sparse())):
+    for key, value in (("part_labels", [True]), ("part_boxes", torch.ones(1, 4).to_sparse())):
         wrong = layout | parts | {key: value}
         sides = (
             (wrong | {"counts": [1]}, person | {"counts": [1]}) if packed else ([wrong], [person])

@@ -97,10 +97,10 @@ FAULTY: list[tuple[str, Any, Any, str]] = [
     ),
     ("scores of no box", prediction(boxes=EMPTY, labels=EMPTY), target(), "beside 0 boxes"),
     (
-        "float labels",
-        prediction(labels=torch.tensor([0.0])),
+        "fractions as labels",
+        prediction(labels=torch.tensor([0.5])),
         target(),
-        "'labels': must be integers",
+        "the label is unknown, got .* or a fraction",
     ),
     ("bool labels", prediction(labels=torch.tensor([True])), target(), "must be integers"),
     ("bool scores", prediction(scores=torch.tensor([True])), target(), "must be real numbers"),

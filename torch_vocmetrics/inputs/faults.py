@@ -50,6 +50,11 @@ TOO_LARGE = Check(
     "box",
 )
 INVERTED = Check("the box is inverted", "the far corner must not be before the near one", "box")
+NOT_FRACTIONS = Check(
+    "the box is no fraction of the image, as box_format says",
+    "leave out the 'n' of the format if boxes are pixels",
+    "box",
+)
 BAD_SCORE = Check(
     "the score is NaN", "scores must be numbers; infinite scores rank first or last", "number"
 )
@@ -140,7 +145,7 @@ class Suspect(NamedTuple):
             got = label = _label_of(*values)
             remedy = _label_remedy(label, self.subject.num_labels)
             if not -LABEL_LIMIT < label < LABEL_LIMIT - 1:
-                got = "an absolute value of 2**62 or more"
+                got = "an absolute value of 2**62 or more, or a fraction"
         elif check == BAD_FLAG:
             bits, got = int(values[0]) // WRONG_FLAG, None
             where += f", key {next(key for bit, key in enumerate(FLAGS) if bits >> bit & 1)!r}"

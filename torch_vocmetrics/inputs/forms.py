@@ -61,7 +61,12 @@ def _empty_image(keys: SideKeys) -> Rows:
 
 
 def _advice(value: object) -> str:
-    """What to do with an output class of a well-known library."""
+    """What to do with tensors of rows, and with an output class of a well-known library."""
+    if isinstance(value, Tensor) or type(value).__name__ == "ndarray":
+        return (
+            "a metric takes tensors of rows where it knows their columns: "
+            "prediction_columns=('boxes', 'scores', 'labels') or target_columns="
+        )
     if hasattr(value, "logits") or (isinstance(value, Mapping) and "logits" in value):
         return (
             "outputs of a model of transformers become a list of dicts by "

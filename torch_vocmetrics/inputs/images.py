@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -14,12 +14,13 @@ from torch import Tensor
 
 from ..errors import InputError, VocMetricsWarning
 from ..protocols import FLAGS
-from ..ragged import BOX_FORMATS, OPTIONAL_COLUMNS, Detections, GroundTruths
+from ..ragged import OPTIONAL_COLUMNS, Detections, GroundTruths
 from ..tables.records import Ids
 from ..transfer import from_host, on_one_device, work_device
+from .box_formats import FRACTIONS, in_pixels, suspects_of_fractions
 from .faults import BAD_SIZE, Subject, Suspect, suspect, suspects_of_rows, unknown_label
 from .forms import as_images
-from .keys import DETECTION, PREDICTION, TARGET, check_images, check_keys, keys_of
+from .keys import PREDICTION, TARGET, check_images, check_keys, keys_of
 from .masks import read_masks, suspects_of_masks, with_boxes
 from .numbers import on_host
 from .packing import ImageList, PackedRows, Rows, Side, columns_of
@@ -33,42 +34,11 @@ from .per_image import (
     read_sizes,
     sizes_as_tensor,
 )
+from .row_tensors import from_row_tensors
+from .rules import InputRules
 
 READ_IF_GIVEN = (*FLAGS, "area", *OPTIONAL_COLUMNS)
 """Columns of targets for which there is a value where they are not given."""
-
-
-class InputRules(NamedTuple):
-    """What a metric expects of its input.
-
-    Attributes:
-        num_classes: K.
-        label_ids: K values that stand for the classes in ``labels``; None for 0 .. K-1.
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``.
-        inverted_boxes: whether boxes of negative width or height are taken.
-        task: of the protocols, which says the keys that are read.
-        boxes, masks: whether a protocol needs them.
-    """
-
-    num_classes: int
-    label_ids: tuple[int, ...] | None
-    box_format: str
-    inverted_boxes: bool
-    task: str = DETECTION
-    boxes: bool = True
-    masks: bool = False
-
-
-def refuse_unknown_format(box_format: str) -> None:
-    """Check the argument ``box_format`` of a metric.
-
-    Raises:
-        InputError: naming the formats that there are.
-    """
-    if box_format not in BOX_FORMATS:
-        raise InputError(
-            f"must be one of {', '.join(BOX_FORMATS)}", where="box_format", got=repr(box_format)
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +101,7 @@ def pack(
     Raises:
         InputError: naming image, key and remedy.
     """
+    predictions, targets = from_row_tensors(predictions, targets, rules.columns)
     predictions = as_images(predictions, keys_of(rules.task, PREDICTION), PREDICTION)
     targets = as_images(targets, keys_of(rules.task, TARGET), TARGET)
     if not rules.boxes:
@@ -144,19 +115,21 @@ def pack(
         )
     work = work_device(device or found.boxes.device)
     ids, sizes = image_ids_of(true), image_sizes_of(true)
-    detections, first = _checked(*_pack_detections(found, rules), PREDICTION, ids, rules, work)
-    ground_truths, second = _checked(*_pack_ground_truths(true, rules), TARGET, ids, rules, work)
-    suspects = [*first, *second]
+    suspects = suspects_of_fractions(true.boxes, true.box_format, true.counts, TARGET, ids)
     if isinstance(sizes, Tensor):
         sizes = sizes.to(work)
         suspects.append(_suspect_of_sizes(sizes, ids))
+    detections, doubtful = _pack_detections(found, rules, sizes)
+    ground_truths, also_doubtful = _pack_ground_truths(true, rules, sizes)
     if rules.masks:
-        counts = (detections.counts, ground_truths.counts)
+        counts = (found.counts, true.counts)
         own, others = read_masks(predictions, targets, counts, sizes, work)
         detections = replace(detections, masks=own)
         ground_truths = replace(ground_truths, masks=others)
-        suspects += suspects_of_masks(own, PREDICTION, ids, work)
-        suspects += suspects_of_masks(others, TARGET, ids, work)
+    detections, more = _checked(detections, doubtful, PREDICTION, ids, rules, work)
+    suspects += more
+    ground_truths, more = _checked(ground_truths, also_doubtful, TARGET, ids, rules, work)
+    suspects += more
     return Batch(
         detections.to(work),
         ground_truths.to(work),
@@ -180,18 +153,23 @@ def _checked(
     rules: InputRules,
     work: torch.device,
 ) -> tuple[R, list[Suspect]]:
-    """Rows, and what may be wrong with their values.
+    """Rows, and what may be wrong with their values and masks.
 
     Rows on the host are checked there before they are moved. Others, and columns on several
     devices, are moved before, since checks need one device that has float64.
     """
+    if rules.drop_unknown and "labels" in doubtful:
+        rows = rows.where(rows.labels >= 0)
     if not rows.is_cpu:
         rows = rows.to(work)
     num_labels = 0 if rules.label_ids else rules.num_classes
     inverted = rules.inverted_boxes
-    return rows, suspects_of_rows(
+    suspects = suspects_of_rows(
         rows, side, ids, num_labels, inverted_boxes=inverted, doubtful=doubtful
     )
+    if rows.masks is not None:
+        suspects += suspects_of_masks(rows.masks, side, ids, work)
+    return rows, suspects
 
 
 def fault_on_host(batch: Batch) -> InputError | None:
@@ -236,16 +214,18 @@ def _side(
     images: Sequence[Rows] | Rows, name: str, rules: InputRules
 ) -> tuple[Side, frozenset[str]]:
     """Predictions or targets, in whichever form they came, and keys that no metric reads."""
-    keys = keys_of(rules.task, name)
+    keys, box_format = keys_of(rules.task, name), rules.box_formats[name == TARGET]
     if isinstance(images, Mapping):
         unread = check_keys(images, keys, f"{name}s")
-        return PackedRows(images, name, rules.box_format), unread
+        return PackedRows(images, name, box_format), unread
     columns, distinct = columns_of(images)
     unread = check_images(images, distinct, keys, name)
-    return ImageList(images, name, rules.box_format, columns=columns), unread
+    return ImageList(images, name, box_format, columns=columns), unread
 
 
-def _pack_detections(side: Side, rules: InputRules) -> tuple[Detections, list[str]]:
+def _pack_detections(
+    side: Side, rules: InputRules, sizes: ImageSizes | None
+) -> tuple[Detections, list[str]]:
     """Detections, and the columns that are not yet known to be sound."""
     order = None
     if sum(side.counts) and "order" in side:
@@ -256,11 +236,15 @@ def _pack_detections(side: Side, rules: InputRules) -> tuple[Detections, list[st
         order = side.column("order")
     scores = side.column("scores")
     labels, known = _class_index(side.column("labels"), rules)
-    detections = Detections(side.counts, side.boxes, scores, labels, order, side.box_format)
+    boxes = in_pixels(side.boxes, side.counts, side.box_format, sizes)
+    box_format = FRACTIONS.get(side.box_format, side.box_format)
+    detections = Detections(side.counts, boxes, scores, labels, order, box_format)
     return detections, [] if known else ["labels"]
 
 
-def _pack_ground_truths(side: Side, rules: InputRules) -> tuple[GroundTruths, list[str]]:
+def _pack_ground_truths(
+    side: Side, rules: InputRules, sizes: ImageSizes | None
+) -> tuple[GroundTruths, list[str]]:
     """Ground truths, and the columns that are not yet known to be sound."""
     names = keys_of(rules.task, TARGET).names
     read = {name for name in READ_IF_GIVEN if name in names and name in side}
@@ -282,9 +266,11 @@ def _pack_ground_truths(side: Side, rules: InputRules) -> tuple[GroundTruths, li
     else:
         area = torch.full_like(labels, torch.nan, dtype=torch.float64)
     more: dict[str, Any] = {name: side.column(name) for name in OPTIONAL_COLUMNS if name in read}
-    ground_truths = GroundTruths(
-        side.counts, side.boxes, labels, flags, area, side.box_format, **more
-    )
+    boxes = in_pixels(side.boxes, side.counts, side.box_format, sizes)
+    if (visible := more.get("visible_boxes")) is not None:
+        more["visible_boxes"] = in_pixels(visible, side.counts, side.box_format, sizes)
+    box_format = FRACTIONS.get(side.box_format, side.box_format)
+    ground_truths = GroundTruths(side.counts, boxes, labels, flags, area, box_format, **more)
     return ground_truths, doubtful
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..errors import InputError, VocMetricsWarning
-from .numbers import FLAG, FLOATING, INTEGERS, Kind
+from .numbers import FLAG, FLOATING, INTEGERS, LABELS, Kind
 
 PREDICTION, TARGET = "prediction", "target"
 DETECTION, MISS_RATE, LAYOUT = "detection", "miss_rate", "layout"
@@ -63,7 +63,7 @@ TABLE = (
         near=("score", "confidence", "confidences", "conf"),
     ),
     Key(
-        "labels", _BOTH, _BOXES, INTEGERS,
+        "labels", _BOTH, _BOXES, LABELS,
         near=(
             "label", "category_id", "category_ids", "class_ids", "classes", "class_id",
             "class_labels",

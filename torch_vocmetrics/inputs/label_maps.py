@@ -96,7 +96,11 @@ class MapBatch:
 
 
 def read_maps(
-    predictions: Any, targets: Any, num_classes: int, device: torch.device | None
+    predictions: Any,
+    targets: Any,
+    num_classes: int,
+    device: torch.device | None,
+    binary_threshold: float | None = None,
 ) -> MapBatch:
     """Check shapes and types of a batch and bring it to one device without waiting.
 
@@ -106,12 +110,16 @@ def read_maps(
         targets: [B, H, W] labels, or a list of [H, W].
         num_classes: K.
         device: where to count; None for the device of the predictions.
+        binary_threshold: of two classes, real numbers [B, H, W] or [B, 1, H, W] above it are the
+            second; None if they may not come so.
 
     Raises:
         InputError: naming side, image and remedy.
     """
     stacked = not (_is_list(predictions) or _is_list(targets))
     found = _maps(predictions, "predictions", stacked=stacked)
+    if num_classes == 2:
+        found = [_of_two_classes(one, binary_threshold) for one in found]
     true = _maps(targets, "targets", stacked=stacked)
     if len(found) != len(true):
         raise InputError(
@@ -190,6 +198,26 @@ def _maps(value: Any, name: str, *, stacked: bool) -> list[Tensor]:
         value = list(_tensor(value, name))
     tensors = [_tensor(one, f"{name}[{i}]") for i, one in enumerate(value)]
     return [_without_channel(one.unsqueeze(0)) for one in tensors]
+
+
+def _of_two_classes(values: Tensor, threshold: float | None) -> Tensor:
+    """[n, 2, H, W] out of real numbers [n, H, W] or [n, 1, H, W]; others as they are.
+
+    The first channel is the threshold, so that what does not exceed it is of the first class, and
+    NaN is found as it is in logits.
+    """
+    has_channel = values.dim() == 4 and values.shape[1] == 1
+    if not values.is_floating_point() or not (has_channel or values.dim() == 3):
+        return values
+    if threshold is None:
+        raise InputError(
+            "one channel for two classes needs a threshold",
+            where="predictions",
+            got=f"{values.dtype} of shape {tuple(values.shape)}",
+            remedy="give binary_threshold=0.0 for logits, or 0.5 for probabilities",
+        )
+    values = values.reshape(values.shape[0], *values.shape[-2:])
+    return torch.stack([torch.full_like(values, threshold), values], dim=1)
 
 
 def _without_channel(labels: Tensor) -> Tensor:

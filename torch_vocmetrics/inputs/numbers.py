@@ -30,6 +30,10 @@ WRONG_FLAG = 16
 """Stands for a flag that is neither 0 nor 1; shifted as flags are, it stays beside their bits."""
 
 
+NO_LABEL = torch.iinfo(torch.int64).max
+"""Stands for a label that is no whole number."""
+
+
 class Kind(NamedTuple):
     """A kind of number: how to convert a tensor (None: impossible), and words for the error.
 
@@ -62,6 +66,17 @@ def _to_integers(values: Tensor) -> Tensor | None:
     return numbers
 
 
+def _to_labels(values: Tensor) -> Tensor | None:
+    """Integers, and floats that are whole; others become a number that no label has."""
+    if not values.is_floating_point():
+        return _to_integers(values)
+    numbers = _to_floating(values)
+    if numbers is None:
+        return None
+    is_label = (numbers == numbers.trunc()) & (numbers.abs() < 2.0**62)
+    return numbers.masked_fill(~is_label, 0).to(torch.int64).masked_fill(~is_label, NO_LABEL)
+
+
 def _to_flag(values: Tensor) -> Tensor | None:
     """Bool where it is plain that all are flags; else uint8, with ``WRONG_FLAG`` for the others."""
     if values.dtype == torch.bool:
@@ -87,6 +102,7 @@ FLOATING = Kind(
 INTEGERS = Kind(
     _to_integers, (torch.int64,), torch.int64, "must be integers", "convert with .long()"
 )
+LABELS = Kind(_to_labels, (torch.int64,), torch.int64, "must be integers", "convert with .long()")
 FLAG = Kind(
     _to_flag, (torch.bool,), torch.uint8, "must be bool, or 0 and 1", "convert with .bool()"
 )

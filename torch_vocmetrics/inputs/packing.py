@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..ragged import BOX_FORMATS
 from ..transfer import on_one_device, to_device
+from .box_formats import ALL_FORMATS
 from .keys import KEYS
 from .numbers import EXACT_UP_TO, FLOATING, Kind, converted, is_plain, tensor_of
 from .per_image import entries_of
@@ -359,9 +359,9 @@ def _common_format(parts: Sequence[Tensor], expected: str, name: str) -> str:
     """The format that ``tv_tensors.BoundingBoxes`` name, or the expected one."""
     formats = {getattr(getattr(part, "format", None), "value", expected) for part in parts}
     found = {str(value).lower() for value in formats} or {expected}
-    if len(found) > 1 or not found <= set(BOX_FORMATS):
+    if len(found) > 1 or not found <= set(ALL_FORMATS):
         raise InputError(
-            f"boxes of one batch must share one format of {', '.join(BOX_FORMATS)}",
+            f"boxes of one batch must share one format of {', '.join(ALL_FORMATS)}",
             where=f"{name}s, key 'boxes'",
             got=", ".join(sorted(found)),
         )

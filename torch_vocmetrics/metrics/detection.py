@@ -24,6 +24,7 @@ from torch import Tensor
 from ..curves.detection_result import detection_result
 from ..curves.ranking import Ranker
 from ..errors import InputError
+from ..inputs.box_formats import BoxFormat
 from ..lanes import Lanes
 from ..protocols import AreaRange, DetectionProtocol, load_protocol, with_rules
 from ..results import CocoDetectionResult, DetectionResult, VocDetectionResult
@@ -54,7 +55,10 @@ class Arguments(TypedDict, total=False):
     num_classes: int | None
     class_names: ClassNames | None
     label_ids: Sequence[int] | None
-    box_format: str
+    box_format: BoxFormat
+    prediction_columns: Sequence[str] | None
+    target_columns: Sequence[str] | None
+    unknown_labels: Literal["error", "drop"]
     iou_thresholds: Sequence[float] | None
     max_detections: Sequence[int] | None
     area_ranges: Sequence[AreaRange | Sequence[Any]] | None
@@ -73,7 +77,14 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
         num_classes, class_names: how many classes there are, or their names: a list in class order,
             or a dict {id: name}, whose ids are then the label ids.
         label_ids: the value that stands for each class in ``labels``; default 0 .. K-1.
-        box_format: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``, of predictions and targets.
+        box_format: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``; with an ``n`` behind it, such as
+            ``"cxcywhn"``, boxes are fractions of ``image_size``. Or two of them, the formats of
+            predictions and of targets.
+        prediction_columns, target_columns: names of the columns where a side comes as tensors of
+            rows, such as ``("boxes", "scores", "labels")`` for [N, 6]. A column ``"image"``, the
+            index of the image in the batch, lets one tensor hold all images.
+        unknown_labels: ``"drop"`` leaves out rows whose label is no class, on both sides, which
+            waits for the device; ``"error"`` refuses them.
         iou_thresholds, max_detections, area_ranges, headline_area, recall_levels, class_agnostic:
             rules that differ from those of the protocol, or of every protocol of a list: short for
             ``dataclasses.replace(protocol, ...)``. None leaves a rule as it is. Area ranges are
@@ -148,7 +159,10 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
         num_classes: int | None = None,
         class_names: ClassNames | None = None,
         label_ids: Sequence[int] | None = None,
-        box_format: str = "xyxy",
+        box_format: BoxFormat = "xyxy",
+        prediction_columns: Sequence[str] | None = None,
+        target_columns: Sequence[str] | None = None,
+        unknown_labels: Literal["error", "drop"] = "error",
         iou_thresholds: Sequence[float] | None = None,
         max_detections: Sequence[int] | None = None,
         area_ranges: Sequence[AreaRange | Sequence[Any]] | None = None,
@@ -172,6 +186,9 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
             class_names=class_names,
             label_ids=label_ids,
             box_format=box_format,
+            prediction_columns=prediction_columns,
+            target_columns=target_columns,
+            unknown_labels=unknown_labels,
         )
         names = [entry.name for entry in self.protocols]
         if not names or len(set(names)) < len(names):

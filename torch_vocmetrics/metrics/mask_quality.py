@@ -11,16 +11,16 @@ from torch import Tensor
 
 from ..errors import InputError, StateError
 from ..host_work import host_work
+from ..inputs.box_formats import read_box_formats
 from ..inputs.images import (
-    InputRules,
     fault_on_host,
     pack,
-    refuse_unknown_format,
     suspects_on_device,
 )
 from ..inputs.keys import warn_of_unread_keys
 from ..inputs.packing import Rows
 from ..inputs.per_image import refuse_other_ids
+from ..inputs.rules import InputRules
 from ..matching.masks import overlaps_of_pairs
 from ..matching.pairs import candidate_pairs
 from ..ops.boxes import box_columns, intersection_over_union, pair_intersections
@@ -91,11 +91,10 @@ class MaskQuality:
         classes = read_classes(num_classes, class_names, label_ids)
         self.class_names, self.label_ids = classes.names, classes.labels
         self.iou_threshold = iou_threshold
-        refuse_unknown_format(box_format)
         self._rules = InputRules(
             len(classes.names),
             classes.label_ids,
-            box_format,
+            read_box_formats(box_format),
             inverted_boxes=False,
             masks=True,
         )

@@ -20,12 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from torch import Tensor
 
 from ..curves.miss_rate_result import miss_rate_result
 from ..errors import InputError
+from ..inputs.box_formats import BoxFormat
 from ..inputs.images import Batch
 from ..inputs.packing import Rows
 from ..matching.pedestrians import match_pedestrians
@@ -44,11 +45,12 @@ class LogAverageMissRate(RecordMetric[MissRateResult]):
             another shipped one, the path of a protocol file, or a :class:`MissRateProtocol`.
         class_name: how the class is called.
         label_id: the value of the class in ``labels``.
-        box_format: ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``, of predictions and targets.
+        box_format, prediction_columns, target_columns, unknown_labels: as for
+            :class:`DetectionAP <torch_vocmetrics.DetectionAP>`.
 
     Raises:
         ProtocolError: if the protocol is unknown (with the near names) or faulty.
-        InputError: if the box format is unknown.
+        InputError: if a format or a column is unknown.
 
     Source: the protocol's file names the official code behind each rule.
 
@@ -69,7 +71,10 @@ class LogAverageMissRate(RecordMetric[MissRateResult]):
         *,
         class_name: str = "person",
         label_id: int = 0,
-        box_format: str = "xyxy",
+        box_format: BoxFormat = "xyxy",
+        prediction_columns: Sequence[str] | None = None,
+        target_columns: Sequence[str] | None = None,
+        unknown_labels: Literal["error", "drop"] = "error",
     ) -> None:
         protocol = load_protocol(protocol, MissRateProtocol)
         self.protocol = protocol
@@ -79,6 +84,9 @@ class LogAverageMissRate(RecordMetric[MissRateResult]):
             class_names=[class_name],
             label_ids=None if label_id == 0 else [label_id],
             box_format=box_format,
+            prediction_columns=prediction_columns,
+            target_columns=target_columns,
+            unknown_labels=unknown_labels,
         )
 
     def update(self, predictions: Sequence[Rows] | Rows, targets: Sequence[Rows] | Rows) -> Self:

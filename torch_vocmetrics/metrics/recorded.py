@@ -16,18 +16,17 @@ from ..host_work import host_work
 from ..inputs.box_scale import SIDES, BoxScale
 from ..inputs.images import (
     Batch,
-    InputRules,
     fault_on_host,
     pack,
     read_image_ids,
     read_image_sizes,
-    refuse_unknown_format,
     suspects_on_device,
     warn_of_coarse_boxes,
 )
 from ..inputs.keys import warn_of_unread_keys
 from ..inputs.packing import Rows
 from ..inputs.per_image import kind_of_ids, refuse_other_ids
+from ..inputs.rules import InputRules
 from ..lanes import Lanes
 from ..matching import match_images
 from ..protocols import DetectionProtocol, MissRateProtocol
@@ -102,7 +101,8 @@ class AccumulatedRecords(Accumulated):
 class RecordMetric(Metric[R_co], Generic[R_co]):
     """Shell around match records: ``update`` packs, a full chunk is matched, boxes are dropped.
 
-    Subclasses give the protocols and turn records into results.
+    Subclasses give the protocols and turn records into results. Arguments beside the classes are
+    those of :meth:`InputRules.of <torch_vocmetrics.inputs.rules.InputRules.of>`.
     """
 
     def __init__(
@@ -112,21 +112,12 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         num_classes: int | None,
         class_names: ClassNames | None,
         label_ids: Sequence[int] | None,
-        box_format: str,
+        **arguments: Any,
     ) -> None:
-        refuse_unknown_format(box_format)
         self.protocols: tuple[Any, ...] = tuple(protocols)
         classes = read_classes(num_classes, class_names, label_ids, protocols)
         self.class_names, self.label_ids = classes.names, classes.labels
-        self._rules = InputRules(
-            len(classes.names),
-            None if classes.labels == tuple(range(len(classes.names))) else classes.labels,
-            box_format,
-            all(protocol.inverted_boxes == "accept" for protocol in self.protocols),
-            next((protocol.task for protocol in self.protocols), "detection"),
-            not all(isinstance(p, DetectionProtocol) and not p.uses_boxes for p in self.protocols),
-            any(isinstance(p, DetectionProtocol) and p.uses_masks for p in self.protocols),
-        )
+        self._rules = InputRules.of(self.protocols, classes.labels, **arguments)
         # Kept by reset, so that nothing is said twice.
         self._known_scales = frozenset[str]()
         self._unread_keys = frozenset[str]()
@@ -165,7 +156,11 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         Either may be one dict of packed tensors instead: rows of all images, and ``counts`` [B] on
         the host; or dense tensors, ``boxes`` [B, Q, 4] and the others [B, Q]. Values are tensors,
         NumPy arrays, lists of numbers, or whatever speaks DLPack; torchvision's ``BoundingBoxes``
-        say their own format.
+        say their own format. Labels may be floats without a fraction.
+
+        Where the metric knows the columns of tensors of rows, a tensor [N, columns] may stand for
+        the dict of an image, or for all images if it has a column ``"image"``. To give ``image_id``
+        and ``image_size`` beside it, put it in a dict under ``"rows"``.
 
         Work happens on the device of the first predicted boxes; targets may be on the CPU. Values
         are checked at once on the CPU; on other devices by ``compute``, so that ``update`` need not

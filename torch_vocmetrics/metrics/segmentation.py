@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -72,6 +73,8 @@ class MeanIoU(Metric[SegmentationResult]):
             list in class order, or a dict {label id: name}.
         label_ids: the label of each class in label maps; default 0 .. K-1. Channels of logits are
             in class order.
+        binary_threshold: for two classes and predictions of one channel: numbers above it are of
+            the second class. 0.0 for logits, 0.5 for probabilities.
         ignore_index: a label, or several, that count nowhere in place of the protocol's void
             labels: short for ``dataclasses.replace(protocol, void_labels=...)``.
 
@@ -98,6 +101,7 @@ class MeanIoU(Metric[SegmentationResult]):
         class_names: ClassNames | None = None,
         label_ids: Sequence[int] | None = None,
         ignore_index: int | Sequence[int] | None = None,
+        binary_threshold: float | None = None,
     ) -> None:
         several = ignore_index is None or isinstance(ignore_index, Sequence)
         void = ignore_index if several else [ignore_index]
@@ -106,6 +110,7 @@ class MeanIoU(Metric[SegmentationResult]):
         self.class_names, self.label_ids, self._categories = _classes(
             protocol, num_classes, class_names, label_ids
         )
+        self._binary_threshold = _threshold(binary_threshold, len(self.class_names))
         self._rules = LabelRules.of(
             self.label_ids,
             protocol.void_labels,
@@ -128,8 +133,9 @@ class MeanIoU(Metric[SegmentationResult]):
 
         Args:
             predictions: [B, H, W] labels of any integer type; or [B, K, H, W] logits or
-                probabilities, of which the largest counts (the first among equals); or a list of
-                one [H, W] or [K, H, W] an image, for images of different sizes.
+                probabilities, of which the largest counts (the first among equals); or with
+                ``binary_threshold`` [B, H, W] or [B, 1, H, W] real numbers; or a list of one [H, W]
+                or [K, H, W] an image, for images of different sizes.
             targets: [B, H, W] or [B, 1, H, W] labels, or a list of [H, W]; void labels count
                 nowhere.
             image_ids: B ids, int or str, or none in all batches. Of several copies of an image the
@@ -144,7 +150,9 @@ class MeanIoU(Metric[SegmentationResult]):
         """
         with self._lock:
             state = self._accumulated
-            batch = read_maps(predictions, targets, len(self.class_names), state.device)
+            batch = read_maps(
+                predictions, targets, len(self.class_names), state.device, self._binary_threshold
+            )
             ids = ids_of(image_ids, batch.num_images)
             _check_kind_of_ids(ids, batch.num_images, state)
             self._accumulated = self._with_batch(state, batch, ids)
@@ -228,6 +236,20 @@ class MeanIoU(Metric[SegmentationResult]):
 
     def _all_protocols(self) -> list[SegmentationProtocol]:
         return [self.protocol]
+
+
+def _threshold(given: float | None, num_classes: int) -> float | None:
+    """The argument ``binary_threshold``."""
+    if given is None:
+        return None
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    if num_classes != 2 or not (is_number and math.isfinite(given)):
+        raise InputError(
+            "must be a finite number, for two classes",
+            where="binary_threshold",
+            got=f"{given!r} for {num_classes} classes",
+        )
+    return float(given)
 
 
 def _check_kind_of_ids(ids: ImageIds | None, num_images: int, state: AccumulatedPixels) -> None:
