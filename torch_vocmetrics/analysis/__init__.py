@@ -12,12 +12,15 @@ from typing import Any
 
 _MODULES = {
     "bootstrap": "bootstrap",
-    "calibration": "calibration",
+    "calibration": "reliability",
     "confusion_matrix": "confusion",
-    "error_kinds": "error_kinds",
+    "error_kinds": "tide",
+    "false_positives": "per_image",
     "friedman_test": "significance",
+    "image_scores": "per_image",
     "image_statistics": "image_statistics",
     "ImageStatistics": "image_statistics",
+    "missed_objects": "per_image",
     "nemenyi_critical_difference": "significance",
     "optimal_lrp": "lrp",
     "paired_bootstrap": "bootstrap",

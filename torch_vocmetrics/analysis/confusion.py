@@ -81,7 +81,7 @@ def confusion_matrix(
     view = LaneView.of(source, iou_threshold, area)
     require_diagnostics(view.records, "the confusion matrix")
     detections, labels = view.records.detections, view.records.ground_truths.label.long()
-    kept = _kept(detections.score, score)
+    kept = view.at_least(score)
     hits = view.true_positive & kept
     found = view.found_by(hits)
     wanted = detections.best_other_ground_truth
@@ -120,8 +120,3 @@ def pair_counts(objects: Tensor, detections: Tensor, missed: Tensor, num_classes
     side = num_classes + 1
     cells = torch.cat([objects * side + detections, missed * side + num_classes])
     return torch.bincount(cells, minlength=side * side).reshape(side, side).cpu()
-
-
-def _kept(scores: Tensor, score: float) -> Tensor:
-    """[N] bool: scores of ``score`` or more, compared in the type in which they are stored."""
-    return scores >= torch.tensor(score, dtype=scores.dtype)

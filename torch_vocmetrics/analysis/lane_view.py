@@ -125,6 +125,11 @@ class LaneView:
         bar = torch.tensor(min(self.iou_threshold, ceiling), dtype=torch.float32)
         return overlap > bar if rules.comparison == ">" else overlap >= bar
 
+    def at_least(self, score: float) -> Tensor:
+        """[N] bool: scores of ``score`` or more, compared in the type in which they are stored."""
+        scores: Tensor = self.records.detections.score
+        return scores >= torch.tensor(score, dtype=scores.dtype)
+
     def falling(self, group: Tensor, num_groups: int, rows: Tensor | None = None) -> Tensor:
         """Rows by group, then falling score; ties by the order of image ids, then as they stand.
 

@@ -84,6 +84,7 @@ def judge(
     Images are numbered in the order of their ids.
     """
     names, ids = read_classes(num_classes, class_names, label_ids)
+    names, ids = (("all",), dict.fromkeys(ids, 0)) if rules.class_agnostic else (names, ids)
     images = read_images(rules, detections, ground_truths, ids, box_format)
     judged = Judged([], [], len(images), names)
     for number, place in enumerate(positions(ground_truths)):

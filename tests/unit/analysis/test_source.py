@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from torch_vocmetrics import InputError, StateError
+from torch_vocmetrics import InputError, StateError, analysis
 from torch_vocmetrics.analysis import records_of
 from torch_vocmetrics.analysis.source import require_diagnostics
 from torch_vocmetrics.results import Table
@@ -43,3 +44,12 @@ def test_a_table_is_a_dict_and_a_data_frame(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(InputError, match=r"torch_vocmetrics\[pandas\]"):
         table.to_pandas()
+
+
+def test_no_public_name_is_that_of_a_module() -> None:
+    """Else the module would hide the function once another module has imported it."""
+    modules = {module.name for module in pkgutil.iter_modules(analysis.__path__)}
+    own = set(analysis.__all__) - {"bootstrap", "image_statistics"}
+    assert not own & modules
+    for name in analysis.__all__:
+        assert callable(getattr(analysis, name))

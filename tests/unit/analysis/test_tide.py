@@ -15,7 +15,7 @@ from unit.analysis.problems import many
 
 from torch_vocmetrics import InputError, StateError, load_protocol
 from torch_vocmetrics.analysis import error_kinds
-from torch_vocmetrics.analysis.error_kinds import KINDS
+from torch_vocmetrics.analysis.tide import KINDS
 from torch_vocmetrics.reference import error_kinds as loops
 
 SEEDS = range(60)

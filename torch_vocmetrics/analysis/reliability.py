@@ -93,7 +93,7 @@ def calibration(
             got=f"{float(scores.min()):g} to {float(scores.max()):g}",
             remedy="pass probabilities, such as the sigmoid of the scores",
         )
-    kept = ~view.ignored & (scores >= torch.tensor(min_score, dtype=scores.dtype))
+    kept = ~view.ignored & view.at_least(min_score)
     score = scores[kept].double()
     which = (score * num_bins).long().clamp_(max=num_bins - 1)
     cell = (view.records.detections.label[kept] * num_bins + which).cpu().numpy()
