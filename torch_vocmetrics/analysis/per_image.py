@@ -16,9 +16,9 @@ from ..errors import InputError
 from ..ops.selection import rows_where
 from ..results import Table
 from .average_precision import average_precision
-from .tide import CLASSIFICATION, KINDS, kinds_of
 from .lane_view import LaneView
 from .operating_point import f_beta
+from .tide import CLASSIFICATION, KINDS, kinds_of
 
 ImageId = int | str
 
