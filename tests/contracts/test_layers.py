@@ -19,7 +19,7 @@ LAYERS = (
     {"kernels", "ops", "ragged", "image_masks", "transfer", "host_work", "protocols", "lanes"},
     {"tables", "inputs", "states"},
     {"matching"},
-    {"curves", "results", "distributed"},
+    {"curves", "results", "distributed", "plots"},
     {"records"},
     {"metrics"},
     {"analysis"},

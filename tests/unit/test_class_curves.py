@@ -47,6 +47,7 @@ class Classes:
         self.num_classes = len(classes)
         self.device, self.score_dtype = whole.device, whole.score_dtype
         self.num_images = whole.num_images
+        self.class_counts = whole.class_counts[classes.start : classes.stop]
 
     def blocks(self, most: int, each: int = 0) -> list[range]:
         return [range(self.num_classes)]

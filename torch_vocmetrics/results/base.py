@@ -15,10 +15,11 @@ from torch import Tensor
 from .._version import __version__
 from ..errors import InputError
 from ..protocols import Protocol, protocol_title
+from .plotted import Plotted
 from .result_table import Column, ResultTable, defined
 
 
-class Result(ABC):
+class Result(Plotted, ABC):
     """A frozen result; ``result["AP"]`` is ``result.to_dict()["AP"]``, ``dict(result)`` works."""
 
     protocol: Protocol

@@ -13,11 +13,12 @@ from ..errors import InputError
 from ..protocols import ClassificationProtocol, protocol_title
 from .base import Result, only_averaged
 from .detection import PrecisionRecallCurve
+from .plotted import Plotted
 from .result_table import Column
 
 
 @dataclass(frozen=True, eq=False)
-class RocCurve:
+class RocCurve(Plotted):
     """The rates at each distinct score, by falling score, with (0, 0) before and (1, 1) after.
 
     Attributes:

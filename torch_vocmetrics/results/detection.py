@@ -13,11 +13,12 @@ from ..protocols import DetectionProtocol, protocol_title
 from .base import Result, only_averaged
 from .deferred import MadeWhenRead
 from .numbers import mean_of_defined
+from .plotted import Plotted
 from .result_table import Column
 
 
 @dataclass(frozen=True, eq=False)
-class PrecisionRecallCurve:
+class PrecisionRecallCurve(Plotted):
     """One entry per detection, by falling score; ignored detections repeat the entry before them.
 
     Attributes:

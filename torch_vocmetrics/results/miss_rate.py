@@ -13,11 +13,12 @@ from torch import Tensor
 from ..errors import InputError
 from ..protocols import MissRateProtocol, protocol_title
 from .base import Result
+from .plotted import Plotted
 from .result_table import Column
 
 
 @dataclass(frozen=True, eq=False)
-class MissRateCurve:
+class MissRateCurve(Plotted):
     """One entry per detection that is not ignored, by falling score.
 
     Attributes:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from ..errors import InputError
+from .plotted import Plotted
 
 if TYPE_CHECKING:
     import pandas
 
 
-class Table:
+class Table(Plotted):
     """Base of frozen dataclasses whose fields are plain values and columns of equal length.
 
     Columns are tensors whose first axis is the rows, or tuples. A subclass whose rows are not

@@ -1,0 +1,63 @@
+"""Drawings of curves and results with matplotlib, which is imported when something is drawn.
+
+Whatever has a drawing has the method ``plot(ax=None)``, which returns the axes. Colours are those
+of Okabe and Ito, which colour-blind people tell apart, and lines differ in their dashes as well;
+matrices have the colour map cividis.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PLOTTERS = {
+    "Bootstrap": "bars.plot_intervals",
+    "Calibration": "scores.plot_calibration",
+    "ClassificationResult": "precision_recall.plot_classes",
+    "CocoDetectionResult": "precision_recall.plot_coco",
+    "ConfusionMatrix": "matrices.plot_confusion",
+    "ErrorKinds": "bars.plot_error_kinds",
+    "FriedmanResult": "significance.plot_critical_difference",
+    "LayoutResult": "precision_recall.plot_classes",
+    "MissRateCurve": "miss_rate.plot_miss_rate_curve",
+    "MissRateResult": "miss_rate.plot_miss_rate",
+    "OptimalLRP": "scores.plot_optimal_lrp",
+    "PairedBootstrap": "bars.plot_differences",
+    "PrecisionRecallCurve": "precision_recall.plot_curve",
+    "RankCorrelation": "significance.plot_rank_correlation",
+    "RankIntervals": "bars.plot_ranks",
+    "RocCurve": "roc.plot_roc",
+    "ScoreCurves": "scores.plot_score_curves",
+    "SegmentationResult": "matrices.plot_pixels",
+    "VocDetectionResult": "precision_recall.plot_classes",
+}
+"""The class of an object, or a base of it, and the module and function that draw it."""
+
+
+def plot(result: Any, ax: Axes | None = None, **options: Any) -> Axes:
+    """Draw an object that has a drawing; the same as its method ``plot``.
+
+    Args:
+        result: an object of one of the classes in :data:`PLOTTERS`.
+        ax: axes to draw on; None makes a new figure of 6 x 4 inches.
+        options: keyword arguments of the function that :data:`PLOTTERS` names for the class.
+
+    Raises:
+        InputError: if matplotlib is not installed, or there is no drawing of such an object.
+    """
+    for kind in type(result).__mro__:
+        if kind.__name__ in PLOTTERS:
+            module, _, function = PLOTTERS[kind.__name__].partition(".")
+            draw = getattr(import_module(f".{module}", __name__), function)
+            axes: Axes = draw(result, ax, **options)
+            return axes
+    raise InputError(
+        "there is no drawing of such an object",
+        got=type(result).__name__,
+        remedy=f"there are drawings of {', '.join(PLOTTERS)}",
+    )
