@@ -56,7 +56,7 @@ def plot_error_kinds(errors: Any, ax: Axes | None = None) -> Axes:
     """What each kind of error costs in AP; the counts stand behind the bars.
 
     Args:
-        errors: :class:`~torch_vocmetrics.analysis.error_kinds.ErrorKinds`.
+        errors: :class:`~torch_vocmetrics.analysis.tide.ErrorKinds`.
         ax: axes to draw on; None makes a new figure.
     """
     names = [*errors.kind, "all false positives", "all missed"]

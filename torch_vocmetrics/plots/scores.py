@@ -53,7 +53,7 @@ def plot_calibration(table: Any, ax: Axes | None = None, *, name: str | None = N
     """Precision of each bin of the score against its mean score; bars show how many fall in it.
 
     Args:
-        table: :class:`~torch_vocmetrics.analysis.calibration.Calibration`.
+        table: :class:`~torch_vocmetrics.analysis.reliability.Calibration`.
         ax: axes to draw on; None makes a new figure.
         name: a class; None pools all.
 
