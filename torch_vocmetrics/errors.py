@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -91,7 +92,24 @@ def warnings_of_one_rank(warns: bool) -> Iterator[None]:
         _another_rank_warns.reset(token)
 
 
-def warn(message: str, stacklevel: int) -> None:
-    """Warn of something in a result; ``stacklevel`` counts as that of ``warnings.warn``."""
+def warn(message: str) -> None:
+    """Warn of something that stops nothing, at the line of the caller outside the package."""
     if not _another_rank_warns.get():
-        warnings.warn(message, VocMetricsWarning, stacklevel=stacklevel + 1)
+        warnings.warn(VocMetricsWarning(message), stacklevel=_level_of_caller())
+
+
+def _level_of_caller() -> int:
+    """``stacklevel`` for :func:`warn`: that of the nearest frame that is the user's.
+
+    Decorators of ``contextlib`` stand between functions of the package; the examples are programs
+    that use it.
+    """
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None:
+        module = f"{frame.f_globals.get('__name__')}."
+        if not module.startswith((f"{__package__}.", "contextlib.")):
+            break
+        if module.startswith(f"{__package__}.examples."):
+            break
+        frame, level = frame.f_back, level + 1
+    return level

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from .. import io
-from ..errors import FileFormatError, InputError, VocMetricsWarning
+from ..errors import FileFormatError, InputError, warn
 from ..io.class_names import near_names
 from ..protocols import Protocol, dataset_of, load_dataset
 
@@ -45,7 +44,7 @@ def choose_classes(
     if num_objects.keys() <= set(usual) or set(usual) <= num_objects.keys():
         return tuple(usual)
     names = tuple(sorted(num_objects))
-    _warn(
+    warn(
         f"the classes are those of the annotations, {_listed(names)}, since they are not "
         f"the {len(usual)} classes of VOC; --classes A,B chooses others"
     )
@@ -76,7 +75,7 @@ def find_result_files(
     files = io.find_results(pattern, names)
     missing = [name for name in names if name not in files and num_objects.get(name)]
     if missing:
-        _warn(f"no results file for {_listed(missing)}: evaluated as classes without detections")
+        warn(f"no results file for {_listed(missing)}: evaluated as classes without detections")
     return files
 
 
@@ -108,7 +107,7 @@ def find_listed_results(
     files = io.find_results(pattern, names)
     missing = [name for name in names if name not in files and name in known]
     if missing:
-        _warn(f"no results file for {_listed(missing)}: not evaluated")
+        warn(f"no results file for {_listed(missing)}: not evaluated")
     return files
 
 
@@ -125,21 +124,17 @@ def warn_of_other_classes(names: Collection[str], num_objects: Mapping[str, int]
     others = {name: count for name, count in num_objects.items() if name not in names}
     if others:
         shown = _listed([f"{name} ({count:,})" for name, count in others.items()])
-        _warn(f"{sum(others.values()):,} objects of classes not evaluated: {shown}")
+        warn(f"{sum(others.values()):,} objects of classes not evaluated: {shown}")
     spellings: dict[str, list[str]] = {}
     for name in dict.fromkeys([*names, *num_objects]):
         spellings.setdefault(name.casefold(), []).append(name)
     for same in spellings.values():
         if len(same) > 1 and any(num_objects.get(name) for name in same):
             words = " and ".join(repr(name) for name in same)
-            _warn(f"{words} are different classes: names are compared with their capitals")
+            warn(f"{words} are different classes: names are compared with their capitals")
 
 
 def _listed(names: Iterable[str]) -> str:
     all_names = list(names)
     more = len(all_names) - MOST_SHOWN
     return ", ".join(all_names[:MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _warn(sentence: str) -> None:
-    warnings.warn(sentence, VocMetricsWarning, stacklevel=3)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import warnings
 from pathlib import Path
 
 import torch
@@ -17,7 +16,7 @@ from torch import Tensor
 from torch_vocmetrics import MeanIoU
 
 from .. import io
-from ..errors import InputError, VocMetricsWarning, printable
+from ..errors import InputError, printable, warn
 from ..io.names import path_inside
 from ..io.voc_folder import image_set_path
 from ..protocols import PAINTINGS, SegmentationProtocol, load_dataset
@@ -77,12 +76,10 @@ def _reduced(true: Tensor, protocol: SegmentationProtocol) -> Tensor:
 
 
 def _warn_of_binary_masks() -> None:
-    warnings.warn(
+    warn(
         f"the true label images hold 0 and {FULL} alone, and {FULL} is void here, so that only "
         f"label 0 is evaluated: for masks of black and white, save label 1, or give --label-ids "
-        f"0,{FULL} with another --void such as -1",
-        VocMetricsWarning,
-        stacklevel=3,
+        f"0,{FULL} with another --void such as -1"
     )
 
 

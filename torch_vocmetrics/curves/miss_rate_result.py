@@ -112,8 +112,7 @@ def _split_by_position(
         names = [subset.name for subset in protocol.subsets if subset.images]
         warn(
             f"{', '.join(names)} are places among {protocol.num_images} images, but "
-            f"{records.num_images} came: these subsets are NaN",
-            stacklevel=4,
+            f"{records.num_images} came: these subsets are NaN"
         )
     inside = [
         _within(position, subset.images if known else ((0, 0),))
@@ -163,6 +162,5 @@ def _warn_of_undefined(
     if names:
         warn(
             f"the first false positive of {', '.join(names)} lies above the lowest reference, "
-            "where the official code stops: NaN",
-            stacklevel=4,
+            "where the official code stops: NaN"
         )

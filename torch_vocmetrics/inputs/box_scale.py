@@ -7,13 +7,12 @@ the check costs nothing; what lies on a device is read when somebody may wait fo
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
-from ..errors import InputError, VocMetricsWarning
+from ..errors import InputError, warn
 from .numbers import on_host
 from .per_image import ImageSizes
 
@@ -85,12 +84,10 @@ class BoxScale(NamedTuple):
                 f"images whose sides are all above {LEAST_SIDE:g}",
                 remedy=REMEDY,
             )
-        warnings.warn(
+        warn(
             f"all {self.num_boxes} boxes of the {self.side} so far lie within "
             f"[0, {LARGEST_FRACTION}]: they look like fractions of the image, but are taken as "
-            f"pixels; {REMEDY}",
-            VocMetricsWarning,
-            stacklevel=5,
+            f"pixels; {REMEDY}"
         )
         return self._replace(known=True, unread=())
 

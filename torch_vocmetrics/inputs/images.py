@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -12,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InputError, VocMetricsWarning
+from ..errors import InputError, warn
 from ..protocols import FLAGS
 from ..ragged import OPTIONAL_COLUMNS, Detections, GroundTruths
 from ..tables.records import Ids
@@ -190,11 +189,9 @@ def suspects_on_device(batch: Batch, images_before: int) -> list[Suspect]:
 def warn_of_coarse_boxes(flags: Sequence[Tensor]) -> None:
     """Warn if half boxes lie where whole pixels are not exact; reads their device."""
     if any(map(bool, flags)):
-        warnings.warn(
+        warn(
             "half precision boxes beyond 2048 pixels (bfloat16: 256) are not whole pixels any "
-            "more; convert boxes to float32 before autocast",
-            VocMetricsWarning,
-            stacklevel=4,
+            "more; convert boxes to float32 before autocast"
         )
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import difflib
 import re
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import torch
 
-from ..errors import InputError, VocMetricsWarning
+from ..errors import InputError, warn
 from .numbers import FLAG, FLOATING, INTEGERS, LABELS, Kind
 
 PREDICTION, TARGET = "prediction", "target"
@@ -235,8 +234,4 @@ def check_keys(names: Collection[str], keys: SideKeys, where: str) -> frozenset[
 def warn_of_unread_keys(names: Collection[str]) -> None:
     """Say which keys of targets play no part."""
     listed = ", ".join(map(repr, sorted(names)))
-    warnings.warn(
-        f"targets have keys that no metric reads, which are ignored: {listed}",
-        VocMetricsWarning,
-        stacklevel=5,
-    )
+    warn(f"targets have keys that no metric reads, which are ignored: {listed}")

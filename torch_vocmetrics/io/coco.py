@@ -9,7 +9,6 @@ are told apart as ``name#id``.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import VocMetricsWarning
+from ..errors import warn
 from ..limits import MAX_JSON_BYTES
 from .coco_lists import (
     ImageList,
@@ -293,7 +292,7 @@ def _warn_of_ids(annotations: Rows | PlainRows) -> None:
     ids = annotations.given_ids()
     zero = next((index for index, one in enumerate(ids) if one == 0), None)
     if zero is not None:
-        _warn(
+        warn(
             f"{annotations.where(zero)}: annotation id 0, which pycocotools takes for "
             "'no match', is counted here like any other"
         )
@@ -301,7 +300,7 @@ def _warn_of_ids(annotations: Rows | PlainRows) -> None:
     repeated = [one for one, count in times.items() if count > 1]
     if repeated:
         first = ids.index(repeated[0])
-        _warn(
+        warn(
             f"{annotations.where(first)}: annotation id {repeated[0]} is given "
             f"{times[repeated[0]]} times, and {len(repeated) - 1:,} more ids likewise: pycocotools "
             "takes the last annotation for all of them, each is counted here"
@@ -311,12 +310,8 @@ def _warn_of_ids(annotations: Rows | PlainRows) -> None:
 def _warn_of_boxes(rows: Rows | PlainRows) -> None:
     first = rows.first_with("bbox")
     if first is not None:
-        _warn(
+        warn(
             f"{rows.where(first)}: the results carry bbox, whose area pycocotools takes for that "
             "of a detection in APs, APm, APl; here it is that of the mask: take the protocol "
             "coco2017_segm_box_area for pycocotools' numbers"
         )
-
-
-def _warn(sentence: str) -> None:
-    warnings.warn(sentence, VocMetricsWarning, stacklevel=4)

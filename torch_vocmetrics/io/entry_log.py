@@ -7,13 +7,12 @@ and cannot be understood is a fault: an error, or on request left out with a war
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-from ..errors import ON_FAULT, FileFormatError, InputError, VocMetricsWarning
+from ..errors import ON_FAULT, FileFormatError, InputError, warn
 
 MAX_FAULTS_SHOWN = 5
 """A warning shows so many of the faults that it counts."""
@@ -91,7 +90,7 @@ class EntryLog:
         return FileFormatError(first.what, where=first.where, got=first.got, remedy=remedy)
 
     def _warn(self, sentence: str) -> None:
-        warnings.warn(f"{self.source}: {sentence}", VocMetricsWarning, stacklevel=4)
+        warn(f"{self.source}: {sentence}")
 
 
 def _entries(count: int, more: str = "") -> str:

@@ -6,12 +6,11 @@ it stands for one image only.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from ..errors import VocMetricsWarning
+from ..errors import warn
 
 IMAGE_SUFFIXES = frozenset(
     (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -79,11 +78,9 @@ class ImageIndex:
                 _enter(numbers, int(stem), index)
         if not all(numbers.get(value, _SEVERAL) != _SEVERAL for value in values):
             return {}
-        warnings.warn(
+        warn(
             "the image ids that are integers are no ids of the images but numbers in the names of "
-            "their files, and are read so",
-            VocMetricsWarning,
-            stacklevel=5,
+            "their files, and are read so"
         )
         return numbers
 

@@ -6,7 +6,6 @@ Source: CityPersons evaluation/eval_script coco.py and annotations; KAIST evalua
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..errors import FileFormatError, VocMetricsWarning
+from ..errors import FileFormatError, warn
 from ..limits import MAX_JSON_BYTES, MAX_MATLAB_BYTES
 from .bb_gt import detection_file
 from .coco_lists import ImageList, results_rows
@@ -88,11 +87,9 @@ def _are_pedestrians(rows: Rows, default: object = REQUIRED) -> NDArray[np.bool_
     evaluated = rows.lookup("category_id", keep, "a category", kind=INTEGER, default=default)
     zeros = [i for i, value in enumerate(categories) if value == 0 and i not in rows.faults]
     if zeros:
-        warnings.warn(
+        warn(
             f"{rows.where(zeros[0])}: category_id 0, and {len(zeros) - 1:,} more like it, are not "
-            f"evaluated: pedestrians are category {PEDESTRIAN}; add 1 if ids count from 0",
-            VocMetricsWarning,
-            stacklevel=3,
+            f"evaluated: pedestrians are category {PEDESTRIAN}; add 1 if ids count from 0"
         )
     return np.equal(evaluated, 1)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import FileFormatError, VocMetricsWarning
+from ..errors import FileFormatError, warn
 from ..limits import MAX_IMAGE_SIDE, MAX_POLYGON_COORDINATE
 from ..ops.rle import read_compressed, rle_of
 from .entry_log import EntryLog
@@ -175,18 +174,14 @@ def _owner(rows: Rows, index: int) -> str:
 
 
 def _warn_of_empty(rows: Rows, empty: list[int]) -> None:
-    warnings.warn(
+    warn(
         f"{rows.where(empty[0])}: an empty segmentation{_owner(rows, empty[0])}, and "
-        f"{len(empty) - 1:,} more like it: such an object counts, and no mask can match it",
-        VocMetricsWarning,
-        stacklevel=4,
+        f"{len(empty) - 1:,} more like it: such an object counts, and no mask can match it"
     )
 
 
 def _warn_of_odd(rows: Rows, odd: list[int]) -> None:
-    warnings.warn(
+    warn(
         f"{rows.where(odd[0])}: a polygon of an odd count of numbers{_owner(rows, odd[0])}, and "
-        f"{len(odd) - 1:,} more like it: the last number is ignored, as pycocotools does",
-        VocMetricsWarning,
-        stacklevel=4,
+        f"{len(odd) - 1:,} more like it: the last number is ignored, as pycocotools does"
     )

@@ -11,13 +11,12 @@ Sums and differences are taken in decimals, so that corners with decimals keep e
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 import numpy as np
 
-from ..errors import VocMetricsWarning
+from ..errors import warn
 from .json_rows import Rows
 from .plain_rows import PlainRows
 from .tables import Floats
@@ -53,11 +52,9 @@ def box_reading(info: Mapping[str, object], annotations: Rows | PlainRows) -> st
     convention = box_convention(info, annotations)
     if CONVENTION_KEY not in info:
         words = f"as version 0.1 converted them, {PIXELS}" if convention else f"as {CORNERS}"
-        warnings.warn(
+        warn(
             f"{annotations.path}: the protocol counts the last pixel of a box, and the file does "
-            f"not say how its boxes stand for VOC's corners: they are read {words}",
-            VocMetricsWarning,
-            stacklevel=3,
+            f"not say how its boxes stand for VOC's corners: they are read {words}"
         )
     return convention
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import FileFormatError, VocMetricsWarning
+from ..errors import FileFormatError, warn
 from ..limits import MAX_XML_BYTES
 from ..protocols import LayoutProtocol
 from .entry_log import EntryLog
@@ -196,11 +195,7 @@ def read_voc_layouts(
     wanted_of = dict.fromkeys(image_ids) | wanted
     persons = _read_persons(folder / "Annotations", wanted_of, protocol, EntryLog(folder, on_fault))
     if unknown:
-        warnings.warn(
-            f"{results}: {unknown} layouts of unknown persons are skipped",
-            VocMetricsWarning,
-            stacklevel=2,
-        )
+        warn(f"{results}: {unknown} layouts of unknown persons are skipped")
     layouts = [_layout_rows(by_image[image_id], protocol) for image_id in persons]
     return LayoutFile(
         image_ids=tuple(persons),

@@ -36,8 +36,7 @@ def _launches(device: torch.device) -> bool:
         text = " ".join(str(error).split())[:300]
         warn(
             f"Triton cannot run on {device}, so that slower operations take the place of its "
-            f"kernels: {type(error).__name__}: {text}",
-            4,
+            f"kernels: {type(error).__name__}: {text}"
         )
         return False
     return True

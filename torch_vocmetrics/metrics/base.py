@@ -355,13 +355,13 @@ class Metric(Lockable, ABC, Generic[R_co]):
             metric = self if ranks == 1 else self._synced(group, dst)
             with warnings_of_one_rank(ranks == 1 or warns_for_all(group, dst)):
                 if not metric._accumulated.updated:
-                    warn("compute() came before update(): numbers are NaN and counts 0", 3)
+                    warn("compute() came before update(): numbers are NaN and counts 0")
                 elif (
                     ranks > 1
                     and metric.num_images
                     and metric._accumulated.tables[0][0].image_ids is None
                 ):
-                    warn(_NO_IDS, 3)
+                    warn(_NO_IDS)
                 distinct = metric._distinct()
                 if together and dst not in (None, own_rank()):
                     return None

@@ -154,6 +154,5 @@ def warn_of_labels_from_1(num_rows: Sequence[int]) -> None:
         warn(
             f"label 0 never occurred, but all of 1 .. {len(others)} did: if labels begin at 1, "
             "every class has the name of the class before it; give label_ids=, or leave out a "
-            "background class",
-            stacklevel=5,
+            "background class"
         )

@@ -28,6 +28,5 @@ def warn_of_repeats(dropped: int, differing: int, what: str) -> None:
     """Say how many copies of images were dropped, and in how many of them ``what`` differed."""
     warn(
         f"{dropped} repeated images were dropped (the first copy of each counts); "
-        f"the {what} of {differing} of them differed from the first copy's",
-        stacklevel=6,  # whoever called compute()
+        f"the {what} of {differing} of them differed from the first copy's"
     )
