@@ -21,11 +21,13 @@ from .miss_rate import (
     unread_miss_rate,
 )
 from .numbers import as_tensor, mean_of_defined
+from .per_class import ClassNumbers
 from .result_table import Column, ResultTable
 from .segmentation import SegmentationResult
 from .table import Table, data_frame
 
 __all__ = [
+    "ClassNumbers",
     "ClassificationResult",
     "CocoDetectionResult",
     "Column",

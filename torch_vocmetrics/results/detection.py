@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..errors import InputError
@@ -13,6 +16,7 @@ from ..protocols import DetectionProtocol, protocol_title
 from .base import Result, only_averaged
 from .deferred import MadeWhenRead
 from .numbers import mean_of_defined
+from .per_class import ClassNumbers
 from .plotted import Plotted
 from .result_table import Column
 
@@ -106,6 +110,25 @@ class DetectionResult(Result):
             "iou_thresholds": list(self.protocol.iou_thresholds),
         }
 
+    @abstractmethod
+    def per_class(self) -> ClassNumbers:
+        """AP, AP50, AP75, AR, counts, and AP and AR by area range, one row for each class.
+
+        The best F1 of each class needs the records:
+        :func:`torch_vocmetrics.analysis.class_table`.
+        """
+
+    def _class_counts(self) -> dict[str, Any]:
+        """What :meth:`per_class` has of every protocol."""
+        return {
+            "class_name": self.class_names,
+            "average_precision": torch.where(self.is_averaged, self.average_precision, torch.nan),
+            "num_positives": self.num_positives,
+            "num_detections": self.num_detections_by_class,
+            "true_positives": self.true_positives[0],
+            "false_positives": self.false_positives[0],
+        }
+
     def __repr__(self) -> str:
         numbers = ", ".join(f"{key}={value:.4f}" for key, value in self._summary().items())
         return f"{type(self).__name__}({protocol_title(self.protocol)}: {numbers})"
@@ -127,6 +150,26 @@ class VocDetectionResult(DetectionResult):
 
     average_precision_by_threshold: Tensor
     curves: tuple[tuple[PrecisionRecallCurve, ...], ...]
+
+    def per_class(self) -> ClassNumbers:
+        """See :meth:`DetectionResult.per_class`; a VOC result has no other area ranges."""
+        thresholds = self.protocol.iou_thresholds
+        missing = torch.full((len(self.class_names),), torch.nan, dtype=torch.float64)
+        at = {
+            value: torch.where(self.is_averaged, row, torch.nan)
+            for value, row in zip(thresholds, self.average_precision_by_threshold, strict=True)
+        }
+        by_area = torch.zeros(0, len(self.class_names), dtype=torch.float64)
+        return ClassNumbers(
+            **self._class_counts(),
+            average_precision_50=at.get(0.5, missing),
+            average_precision_75=at.get(0.75, missing),
+            average_recall=(self.true_positives / self.num_positives.double()).mean(dim=0),
+            area_names=(),
+            average_precision_by_area=by_area,
+            average_recall_by_area=by_area,
+            num_positives_by_area=by_area.long(),
+        )
 
     def _summary(self) -> dict[str, float]:
         summary = {"mAP": self.mean_average_precision}
@@ -191,6 +234,39 @@ class CocoDetectionResult(DetectionResult):
     ) -> float:
         """Average recall over the chosen part; arguments as for :meth:`mean_precision`."""
         return self._mean(self.recall, iou_threshold, area, max_detections, class_name)
+
+    def per_class(self) -> ClassNumbers:
+        """See :meth:`DetectionResult.per_class`; recall is that of the largest limit."""
+        names = [entry.name for entry in self.protocol.area_ranges]
+        others = [name for name in names if name != self.protocol.headline_area]
+        known = self.protocol.iou_thresholds
+
+        def of_classes(read: Callable[..., float], **chosen: Any) -> Tensor:
+            """[K] one number of each class."""
+            values = [read(class_name=name, **chosen) for name in self.class_names]
+            return torch.tensor(values, dtype=torch.float64)
+
+        def at(threshold: float) -> Tensor:
+            if threshold not in known:
+                return torch.full((len(self.class_names),), torch.nan, dtype=torch.float64)
+            return of_classes(self.mean_precision, iou_threshold=threshold)
+
+        def by_area(read: Callable[..., float]) -> Tensor:
+            rows = [of_classes(read, area=name) for name in others]
+            return torch.stack(rows) if rows else torch.zeros(0, len(self.class_names))
+
+        return ClassNumbers(
+            **self._class_counts(),
+            average_precision_50=at(0.5),
+            average_precision_75=at(0.75),
+            average_recall=of_classes(self.mean_recall),
+            area_names=tuple(others),
+            average_precision_by_area=by_area(self.mean_precision).double(),
+            average_recall_by_area=by_area(self.mean_recall).double(),
+            num_positives_by_area=self.num_positives_by_area[
+                [names.index(name) for name in others]
+            ],
+        )
 
     def _mean(
         self,
