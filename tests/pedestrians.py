@@ -141,11 +141,12 @@ def outcomes_by_metric(
         outcomes = {
             row: (positive[0] >> s & 1, ignored[0] >> s & 1)
             for row, positive, ignored in zip(
-                records.claimant.tolist(),
-                records.true_positive.tolist(),
-                records.ignored.tolist(),
+                records.match_detection.tolist(),
+                records.match_true_positive.tolist(),
+                records.match_ignored.tolist(),
                 strict=True,
             )
+            if (positive[0] | ignored[0]) >> s & 1
         }
         for row, image in enumerate(records.image.tolist()):
             beyond = int(records.out_of_range[row, s // 8]) >> s % 8 & 1

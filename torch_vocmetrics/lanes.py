@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .ops.selection import take
-from .protocols import FLAGS, DetectionProtocol, MissRateProtocol
+from .protocols import FLAGS, DetectionProtocol, LayoutProtocol, MissRateProtocol
 from .transfer import from_host
 
 BITS = 63
@@ -35,7 +35,7 @@ class Lanes:
     num_thresholds: int
 
     @classmethod
-    def of(cls, protocol: DetectionProtocol | MissRateProtocol) -> Lanes:
+    def of(cls, protocol: DetectionProtocol | MissRateProtocol | LayoutProtocol) -> Lanes:
         """The lanes of a protocol."""
         return cls(*protocol.lane_shape)
 

@@ -19,6 +19,15 @@ NUMPY_TYPES = {
 }
 
 
+FREE_TO_READ = {"cpu"}
+"""Types of devices whose values the host reads without waiting; tests take the host out."""
+
+
+def reads_are_free(device: torch.device) -> bool:
+    """Whether reading a value, such as a number of rows, needs no synchronization."""
+    return device.type in FREE_TO_READ
+
+
 def read_device(device: object, where: str) -> torch.device:
     """The device of a name.
 

@@ -24,7 +24,7 @@ from support import Problem
 
 from torch_vocmetrics import DetectionAP, LogAverageMissRate
 from torch_vocmetrics.lanes import Lanes, area_place, column
-from torch_vocmetrics.metrics import recorded
+from torch_vocmetrics.metrics import record_state
 from torch_vocmetrics.protocols import (
     DetectionProtocol,
     MissRateProtocol,
@@ -75,8 +75,11 @@ def records_of(
     rng = np.random.default_rng([seed, 43])
     cuts = np.sort(rng.integers(0, len(images) + 1, int(rng.integers(0, 4))))
     bounds = [0, *cuts.tolist(), len(images)]
-    chunk_rows = int(rng.choice([50, 500, recorded.CHUNK_ROWS]))
-    with random_portions(rng, smallest=64), mock.patch.object(recorded, "CHUNK_ROWS", chunk_rows):
+    chunk_rows = int(rng.choice([50, 500, record_state.CHUNK_ROWS]))
+    with (
+        random_portions(rng, smallest=64),
+        mock.patch.object(record_state, "CHUNK_ROWS", chunk_rows),
+    ):
         for first, last in itertools.pairwise(bounds):
             form = images.packed if rng.random() < 0.5 else images.lists
             metric.update(*form(slice(first, last)))
@@ -88,8 +91,10 @@ def records_of(
         area, threshold = divmod(lane, lanes.num_thresholds)
         place = lanes.place(area, threshold)
         ignored = column(table.out_of_range, area_place(area))
-        ignored[table.claimant] = column(table.ignored, place)
-        matched = table.claimant[column(table.true_positive, place)].numpy()
+        positive = column(table.match_true_positive, place)
+        in_lane = positive | column(table.match_ignored, place)
+        ignored[table.match_detection[in_lane]] = ~positive[in_lane]
+        matched = table.match_detection[positive].numpy()
         outcome[ignored.numpy(), lane] = IGNORED
         outcome[matched, lane] = TRUE_POSITIVE
         counted[:, lane] = column(table.ground_truth_counted, place).numpy()

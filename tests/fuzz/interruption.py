@@ -25,7 +25,7 @@ from distributed.registry import SUBJECTS, Subject
 from torch.overrides import TorchFunctionMode
 
 import torch_vocmetrics
-from torch_vocmetrics.metrics import accumulated, base, recorded, segmentation
+from torch_vocmetrics.metrics import accumulated, base, record_state, segmentation
 from torch_vocmetrics.states.plain import from_bytes, to_bytes
 
 from .campaign import Campaign
@@ -195,7 +195,7 @@ def _small_chunks(rng: np.random.Generator) -> Iterator[None]:
     """Chunks are full after a few images, so that ``update`` matches too."""
     small = int(rng.integers(1, 60))
     with (
-        mock.patch.object(recorded, "CHUNK_ROWS", small),
+        mock.patch.object(record_state, "CHUNK_ROWS", small),
         mock.patch.object(segmentation, "CHUNK_CELLS", small),
         mock.patch.object(accumulated, "MOST_PENDING", 3),
     ):

@@ -14,7 +14,7 @@ from mask_problems import FORMS, judge_masks, mask_problem
 from support import Problem, differences, evaluate_by_metric
 
 from torch_vocmetrics import DetectionAP, reference
-from torch_vocmetrics.metrics import recorded
+from torch_vocmetrics.metrics import record_state
 from torch_vocmetrics.ops import masks as ops
 from torch_vocmetrics.protocols import load_protocol
 
@@ -109,7 +109,7 @@ def test_splits_merges_and_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None
         whole = evaluate_by_metric("coco2017_segm", *problem[:2], **problem.kwargs)
         parts = batches(problem, np.random.default_rng(seed))
         with monkeypatch.context() as patch:
-            patch.setattr(recorded, "CHUNK_MASK_BYTES", 100)
+            patch.setattr(record_state, "CHUNK_MASK_BYTES", 100)
             patch.setattr(ops, "WORKSPACE_BYTES", 200)
             patch.setattr(ops, "TILE_BYTES", 200)
             split = DetectionAP("coco2017_segm", **problem.kwargs)

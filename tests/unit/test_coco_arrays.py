@@ -88,10 +88,10 @@ def test_rankings_that_are_larger_than_the_arrays_are_not_kept(
 def test_bytes_of_a_ranking() -> None:
     grid = vars(result())["precision"].func.__self__
     ((_, first),) = grid._rankings
-    detections, claimants = first.scores.shape[0], first.claimant.shape[0]
+    detections, matched = first.scores.shape[0], first.matched.shape[0]
     assert detections == 360
     # float32 score, two limits, area ranges; row and two words of lanes
-    assert first.num_bytes == detections * (4 + 2 + 1) + claimants * 24
+    assert first.num_bytes == detections * (4 + 2 + 1) + matched * 24
 
 
 def test_maximum_from_here() -> None:

@@ -46,7 +46,7 @@ def test_two_parts_are_ranked_together() -> None:
     lanes = Lanes.of(load_protocol("detection/voc2012"))
     ranking = Ranker(parts, lanes, 1).ranked(range(1))
     assert ranking.scores.tolist() == [0.9, 0.8]
-    assert ranking.claimant.tolist() == [0, 1]
+    assert ranking.matched.tolist() == [0, 1]
     assert ranking.num_positives.tolist() == [[2]]
     assert [part.num_detections for part in joined([*parts, parts[0]], 2)] == [2, 1]
 

@@ -10,7 +10,7 @@ from fake_cuda import WaitError, fake_cuda
 from torch import Tensor
 
 from torch_vocmetrics import DetectionAP, MeanIoU
-from torch_vocmetrics.metrics import recorded, segmentation
+from torch_vocmetrics.metrics import record_state, recorded, segmentation
 from torch_vocmetrics.ops import masks as masks_as_bits
 
 K, SIZE = 3, (10, 70)
@@ -19,7 +19,7 @@ K, SIZE = 3, (10, 70)
 @pytest.fixture(autouse=True)
 def no_flush(monkeypatch: pytest.MonkeyPatch) -> None:
     """A flush depends on values, which fake tensors do not have: no chunk is ever full."""
-    monkeypatch.setattr(recorded, "CHUNK_MASK_BYTES", 2**60)
+    monkeypatch.setattr(record_state, "CHUNK_MASK_BYTES", 2**60)
     monkeypatch.setattr(segmentation, "CHUNK_CELLS", 2**60)
     # What is on the host may be read at once, but fake tensors have no values there either.
     monkeypatch.setattr(recorded, "fault_on_host", lambda batch: None)

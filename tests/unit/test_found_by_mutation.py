@@ -363,15 +363,15 @@ def test_infinite_scores_survive_a_state(tmp_path: Path) -> None:
     assert DetectionAP.from_states(tmp_path / "state.npz").compute().headline > 0.99
 
 
-def test_claims_rise_in_a_state() -> None:
+def test_matches_rise_in_a_state() -> None:
     metric = DetectionAP("voc2007", num_classes=1)
     state = metric.update([prediction([BOX, FAR], [0.9, 0.8])], [target([BOX, FAR])]).state_dict()
     broken = copy.deepcopy(state)
     for rows in (value for value in broken.values() if isinstance(value, list)):
         for one in rows:
-            if isinstance(one, dict) and "claimant" in one:
-                one["claimant"] = one["claimant"].flip(0)
-                one["true_positive"] = one["true_positive"].flip(0)
+            if isinstance(one, dict) and "match_detection" in one:
+                for name in ("match_detection", "match_ground_truth", "match_true_positive"):
+                    one[name] = one[name].flip(0)
     assert repr(broken) != repr(state)
     with pytest.raises(StateError):
         DetectionAP("voc2007", num_classes=1).load_state_dict(broken)

@@ -13,7 +13,7 @@ from fake_cuda import WaitError, fake_cuda
 
 from torch_vocmetrics import DetectionAP, InputError, VocMetricsWarning
 from torch_vocmetrics.inputs.faults import Suspect
-from torch_vocmetrics.metrics import recorded
+from torch_vocmetrics.metrics import record_state, recorded
 from torch_vocmetrics.tables.records import MatchRecords
 
 Images = tuple[Any, Any]
@@ -274,14 +274,14 @@ def test_a_flush_waits_for_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """A full chunk is matched by the kernel: no copy from the device, few to it."""
     pytest.importorskip("triton", reason="without Triton the host matches, at one wait a chunk")
     monkeypatch.setattr(recorded, "fault_on_host", lambda batch: None)
-    monkeypatch.setattr(recorded, "CHUNK_ROWS", 30)
+    monkeypatch.setattr(record_state, "CHUNK_ROWS", 30)
     with fake_cuda() as guard:
         found, true = scenes()
         metric = new().update(on(found, "cuda"), true)
         assert not metric._accumulated.pending
         records = MatchRecords.cat(metric._accumulated.tables[1])
-        assert records.true_positive.device.type == records.score.device.type == "cuda"
-        assert records.true_positive.shape == (24, 1)
+        assert records.match_overlap.device.type == records.score.device.type == "cuda"
+        assert records.match_true_positive.shape[1] == 1
         assert len(metric._accumulated.deferred.suspects) == 1
         assert guard.copies < 30
 

@@ -62,7 +62,7 @@ def test_a_flush_commits_all_protocols_or_nothing(
     for image in images(SUBJECTS["detection"], COUNT, ids=True):
         metric.update(*image)
     with monkeypatch.context() as patch:
-        patch.setattr(recorded, "match_images", Planted(recorded.match_images, call, error))
+        patch.setattr(recorded, "match_chunk", Planted(recorded.match_chunk, call, error))
         with pytest.raises(error, match="planted"):
             metric.compute()
     assert len(metric._accumulated.pending) == COUNT
@@ -82,7 +82,7 @@ def test_an_update_that_fails_in_its_flush_adds_nothing(
     with monkeypatch.context() as patch:
         for table in (PixelCounts, classification.ScoreTable):
             patch.setattr(table, "of" if table is PixelCounts else "cat", failing)
-        patch.setattr(type(metric), "_match_chunk", failing, raising=False)
+        patch.setattr(recorded, "match_chunk", failing)
         patch.setattr(type(metric), "_match_batches", failing, raising=False)
         with pytest.raises(MemoryError):
             metric.update(*image)

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from torch_vocmetrics import DetectionAP, InputError
 from torch_vocmetrics.inputs.masks import read_masks
-from torch_vocmetrics.metrics import recorded
+from torch_vocmetrics.metrics import record_state
 from torch_vocmetrics.ops import masks as ops_of_masks
 
 MASKS = torch.zeros(1, 4, 6, dtype=torch.bool)
@@ -80,7 +80,7 @@ def test_no_rows_need_no_masks() -> None:
 
 
 def test_a_chunk_ends_at_a_size_of_masks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded, "CHUNK_MASK_BYTES", 3 * 4 * 8)
+    monkeypatch.setattr(record_state, "CHUNK_MASK_BYTES", 3 * 4 * 8)
     metric = DetectionAP("coco2017_segm", num_classes=1)
     pending = []
     for _ in range(4):  # each image has two masks of four rows of a word

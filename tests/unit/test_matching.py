@@ -30,7 +30,7 @@ from torch_vocmetrics.ops.ordering import rank_in_group, rank_order
 
 def random_candidates(
     seed: int,
-) -> tuple[greedy.Candidates, torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> tuple[greedy.CandidatePairs, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Pairs of a few groups with random bits, few distinct overlaps, and exclusive bits.
 
     Of an odd seed, the overlap does not depend on whether the object counts.
@@ -51,7 +51,7 @@ def random_candidates(
     exclusive = whole(16, objects)
     overlap, ignore_overlap = whole(4, size) / 4, whole(4, size) / 4
     return (
-        greedy.Candidates(
+        greedy.CandidatePairs(
             pairs.detection,
             pairs.ground_truth,
             overlap,
@@ -66,7 +66,7 @@ def random_candidates(
 
 
 def loop(
-    pairs: greedy.Candidates,
+    pairs: greedy.CandidatePairs,
     exclusive: torch.Tensor,
     out: torch.Tensor,
     *,
@@ -98,7 +98,7 @@ def loop(
 
 def match_in_portions(
     size: int,
-    pairs: greedy.Candidates,
+    pairs: greedy.CandidatePairs,
     group: torch.Tensor,
     exclusive: torch.Tensor,
     out: torch.Tensor,
@@ -111,9 +111,17 @@ def match_in_portions(
         mine = (pairs.detection >= start) & (pairs.detection < start + size)
         some = pairs.rows(mine.nonzero().squeeze(1))
         some = some._replace(detection=some.detection - start)
-        columns = {"group": group[part], "exclusive": exclusive, "out_of_range": out[part]}
-        outcomes.append(greedy.match(some, taken, **columns, **rules))
+        columns = {"group": group[part], "exclusive": exclusive}
+        found = greedy.match(some, taken, **columns, **rules)
+        outcomes.append(of_detections(found, out[part]))
     return [torch.cat(bits) for bits in zip(*outcomes, strict=True)]
+
+
+def of_detections(found: greedy.Matches, out: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Lanes of the true and of the ignored detections, of which ``out`` are ignored unmatched."""
+    positive = torch.zeros_like(out).index_add_(0, found.detection, found.true_positive)
+    ignored = torch.zeros_like(out).index_add_(0, found.detection, found.ignored)
+    return positive, ignored | (out & ~(positive | ignored))
 
 
 @pytest.mark.parametrize("best", [False, True])
@@ -127,7 +135,7 @@ def test_matcher_is_the_loop(
     contested = 0
     for seed in range(60):
         pairs, group, exclusive, out = random_candidates(seed)
-        rules = {"best_only": best, "last_wins": last, "claims_used": reclaim}
+        rules = {"best_only": best, "last_wins": last, "used_matches": reclaim}
         wanted = loop(pairs, exclusive, out, best=best, last=last, reclaim=reclaim)
         for size in (1, 5, 12):
             got = match_in_portions(size, pairs, group, exclusive, out, rules)

@@ -20,12 +20,12 @@ from torch_vocmetrics import (
     StateError,
     VocMetricsWarning,
     load_protocol,
-    matching,
+    transfer,
 )
 from torch_vocmetrics.lanes import Lanes
-from torch_vocmetrics.metrics import base, recorded
+from torch_vocmetrics.metrics import base, record_state
 from torch_vocmetrics.tables.record_checks import RecordRules, check_records
-from torch_vocmetrics.tables.records import CLAIM_COLUMNS, DETECTION_COLUMNS, MatchRecords
+from torch_vocmetrics.tables.records import DETECTION_COLUMNS, MATCH_COLUMNS, MatchRecords
 
 PROTOCOLS = ["voc2007", "voc2012", "coco2017"]
 
@@ -211,8 +211,8 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = new().update(*batch(range(40)))
     wanted, tables = bits(whole), state(whole)
     for rows, pairs in ((1, 2**22), (2**16, 1), (50, 300)):
-        monkeypatch.setattr(recorded, "CHUNK_ROWS", rows)
-        monkeypatch.setattr(recorded, "CHUNK_PAIRS", pairs)
+        monkeypatch.setattr(record_state, "CHUNK_ROWS", rows)
+        monkeypatch.setattr(record_state, "CHUNK_PAIRS", pairs)
         metric = new()
         for seed in range(40):
             metric.update(*batch([seed]))
@@ -223,8 +223,8 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bits(metric) == wanted
 
 
-def test_what_a_device_leaves_undecided_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without reading values, every detection is a claimant and those beyond a limit are marked."""
+def test_the_path_that_reads_no_values_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then every detection is a candidate, and those beyond a limit are left out at the end."""
     limits = dataclasses.replace(
         load_protocol("detection/coco2017"), name="three", max_detections=(1, 3)
     )
@@ -235,12 +235,12 @@ def test_what_a_device_leaves_undecided_changes_nothing(monkeypatch: pytest.Monk
         return [{n: None if c is None else c.tolist() for n, c in one.items()} for one in tables]
 
     wanted = state()
-    monkeypatch.setattr(matching, "_may_read", lambda device: False)
+    monkeypatch.setattr(transfer, "FREE_TO_READ", set())
     assert state() == wanted
 
 
 def test_full_chunks_are_matched_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded, "CHUNK_ROWS", 20)
+    monkeypatch.setattr(record_state, "CHUNK_ROWS", 20)
     metric = new()
     for seed in range(40):
         metric.update(*batch([seed]))
@@ -321,7 +321,7 @@ def test_one_rank_alone_needs_no_collective(monkeypatch: pytest.MonkeyPatch) -> 
         metric.compute()
 
 
-def test_records_are_9_bytes_a_detection_and_24_more_a_claim() -> None:
+def test_records_are_9_bytes_a_detection_and_32_a_match() -> None:
     metric = DetectionAP("coco2017", num_classes=2).update(*batch(range(30)))
     records = metric._joined().whole[0]
 
@@ -330,45 +330,57 @@ def test_records_are_9_bytes_a_detection_and_24_more_a_claim() -> None:
         return sum(column.element_size() * column[0].numel() for column in columns)
 
     assert size(DETECTION_COLUMNS) == 9
-    assert size(CLAIM_COLUMNS) == 24
-    assert 0 < records.claimant.shape[0] < records.num_detections
+    assert size(MATCH_COLUMNS) == 32
+    assert 0 < records.match_detection.shape[0] < records.num_detections
 
 
 def test_compact_keeps_outcomes_and_no_more() -> None:
-    """By hand: rows 0 and 3 claim, 1 follows from its area, 2 is absent, 4 is not as its area.
+    """By hand: a table as a kernel leaves it, with unused rows and two rows of one pair.
 
-    The first three are of class 5, the others of class 6.
+    Detections 0 to 2 are of class 5, 3 and 4 of class 6. Detection 2 is the second of its image and
+    class, beyond a limit of 1.
     """
     lanes = Lanes(2, 2)
-    beyond = torch.tensor([[0], [2], [0], [2], [2]], dtype=torch.uint8)
     whole = dataclasses.replace(
         MatchRecords.empty(lanes, 7),
         image_sizes=torch.full((2, 2), -1, dtype=torch.int32),
+        ground_truth_image=torch.tensor([0, 1, 1], dtype=torch.int32),
+        ground_truth_label=torch.tensor([5, 5, 6], dtype=torch.int32),
+        ground_truth_area=torch.tensor([1.0, 2.0, 3.0]).double(),
+        ground_truth_counted=torch.tensor([[3], [7], [12]]),
         class_counts=torch.tensor([0, 0, 0, 0, 0, 3, 2]),
-        image=torch.tensor([0, 0, 1, 0, 1], dtype=torch.int32),
+        image=torch.tensor([0, 1, 1, 0, 1], dtype=torch.int32),
         score=torch.tensor([0.5, 0.6, 0.7, 0.8, 0.9]),
-        out_of_range=beyond,
-        claimant=torch.arange(5),
-        true_positive=torch.tensor([[3], [0], [0], [3], [0]]),
-        ignored=torch.tensor([[0], [12], [-1], [8], [4]]),
+        out_of_range=torch.zeros(5, 1, dtype=torch.uint8),
+        match_detection=torch.tensor([4, 1, 1, 0, 2]),
+        match_ground_truth=torch.tensor([2, 1, 1, 0, 1], dtype=torch.int32),
+        match_overlap=torch.tensor([0.5, 0.75, 0.75, 1.0, 0.5]),
+        match_true_positive=torch.tensor([[4], [1], [0], [3], [4]]),
+        match_ignored=torch.tensor([[2], [0], [8], [0], [0]]),
     )
-    compact = whole.compact(lanes)
-    assert (compact.label.tolist(), compact.image.tolist()) == ([5, 5, 6, 6], [0, 0, 0, 1])
-    assert compact.claimant.tolist() == [0, 2, 3]
-    assert compact.true_positive.flatten().tolist() == [3, 3, 0]
-    assert compact.ignored.flatten().tolist() == [0, 8, 4]
-    assert compact.compact(lanes).ignored.tolist() == compact.ignored.tolist()
+    compact = whole.compact(1)
+    assert (compact.label.tolist(), compact.image.tolist()) == ([5, 5, 6, 6], [0, 1, 0, 1])
+    assert compact.match_detection.tolist() == [0, 1, 3]
+    assert compact.match_ground_truth.tolist() == [0, 1, 2]
+    assert compact.match_overlap.tolist() == [1.0, 0.75, 0.5]
+    assert compact.match_true_positive.flatten().tolist() == [3, 1, 4]
+    assert compact.match_ignored.flatten().tolist() == [0, 8, 2]
+    again = compact.compact(1)
+    assert again.match_ignored.tolist() == compact.match_ignored.tolist()
     turned = compact.in_order(torch.tensor([1, 0]))
-    assert (turned.label.tolist(), turned.image.tolist()) == ([5, 5, 6, 6], [1, 1, 0, 1])
-    assert turned.claimant.tolist() == [0, 2, 3]
-    assert turned.ignored.flatten().tolist() == [0, 4, 8]
-    rules = RecordRules(7, lanes, falling_scores=False, matchable="none")
+    assert (turned.label.tolist(), turned.image.tolist()) == ([5, 5, 6, 6], [0, 1, 0, 1])
+    assert turned.ground_truth_label.tolist() == [5, 6, 5]
+    assert turned.match_detection.tolist() == [0, 1, 2]
+    assert turned.match_ground_truth.tolist() == [0, 2, 1]
+    assert turned.match_ignored.flatten().tolist() == [8, 0, 2]
+    rules = RecordRules(7, lanes, falling_scores=False)
     check_records(turned, rules)
     with pytest.raises(ValueError, match="not ordered by class and image"):
         check_records(dataclasses.replace(turned, image=turned.image.flip(0)), rules)
     second = compact.keep_images(torch.tensor([False, True]))
-    assert (second.label.tolist(), second.claimant.tolist()) == ([6], [0])
-    assert second.ignored.flatten().tolist() == [4]
+    assert (second.label.tolist(), second.match_detection.tolist()) == ([5, 6], [0, 1])
+    assert second.match_ground_truth.tolist() == [0, 1]
+    assert second.match_ignored.flatten().tolist() == [8, 2]
 
 
 def test_equal_order_falls_back_to_the_images_whatever_the_batches() -> None:

@@ -12,7 +12,7 @@ from torch_vocmetrics import DetectionAP
 from torch_vocmetrics.curves import class_curves, coco_means
 from torch_vocmetrics.curves.ranking import Ranker
 from torch_vocmetrics.lanes import Lanes
-from torch_vocmetrics.metrics import recorded
+from torch_vocmetrics.metrics import record_state
 from torch_vocmetrics.ops.selection import rows_where, take
 from torch_vocmetrics.ragged import Detections, GroundTruths, even_shares
 from torch_vocmetrics.tables.records import MatchRecords
@@ -50,7 +50,7 @@ def test_shares_and_blocks_change_nothing(protocol: str, monkeypatch: pytest.Mon
 
     wanted = numbers()
     for rows, block in ((200, 2**15), (200, 50), (200, 1), (1, 60)):
-        monkeypatch.setattr(recorded, "CHUNK_ROWS", rows)
+        monkeypatch.setattr(record_state, "CHUNK_ROWS", rows)
         monkeypatch.setattr(class_curves, "BLOCK_ROWS", block)
         monkeypatch.setattr(coco_means, "BLOCK_ROWS", block)
         assert numbers() == wanted, (rows, block)

@@ -269,7 +269,7 @@ def test_foreign_files_are_refused(saved: Path, tmp_path: Path) -> None:
         Metric.from_states(tmp_path / "missing")
 
 
-@pytest.mark.parametrize("column", ["class_counts", "image", "true_positive", "ground_truth_label"])
+@pytest.mark.parametrize("column", ["class_counts", "image", "match_ignored", "ground_truth_label"])
 def test_rows_that_cannot_be_are_refused(column: str) -> None:
     """A state that holds together in form, with numbers that no update makes."""
     metric = DetectionAP("coco2017", num_classes=2)
@@ -278,7 +278,7 @@ def test_rows_that_cannot_be_are_refused(column: str) -> None:
     state = copy.deepcopy(metric.state_dict())
     values = state["records"][0][column]
     damaged = values.flip(0) if column == "image" else values + 2
-    state["records"][0][column] = values[:, :0] if column == "true_positive" else damaged
+    state["records"][0][column] = values[:, :0] if column == "match_ignored" else damaged
     with pytest.raises(StateError, match="damaged"):
         metric.load_state_dict(state)
 

@@ -126,18 +126,19 @@ class _Reached(NamedTuple):
 class _Outcomes(NamedTuple):
     """What the rows of a ranking are in each area range and under each limit.
 
-    Most rows are ignored at all thresholds or at none; of the U claimants some, V, are not.
+    Most rows are ignored at all thresholds or at none; of the U matched detections some, V, are
+    not.
 
     Attributes:
-        claimant: [U] rows.
+        matched: [U] rows.
         active: [A, M, N] whether a row is not ignored at all thresholds.
         hit: [A, M, T, U] true positives.
         mixed: [V] rows that are ignored at some thresholds, but not at all, of any area range.
-        mixed_up_to: [U] int32, how many of the latter come up to each claimant.
+        mixed_up_to: [U] int32, how many of the latter come up to each matched detection.
         off: [A, M, T, V] whether they are ignored though ``active``.
     """
 
-    claimant: Tensor
+    matched: Tensor
     active: Tensor
     hit: Tensor
     mixed: Tensor
@@ -146,14 +147,14 @@ class _Outcomes(NamedTuple):
 
     @classmethod
     def of(cls, ranking: Ranking, areas: range, limits: range) -> Self:
-        lanes, claimant = ranking.lanes, ranking.claimant
+        lanes, matched = ranking.lanes, ranking.matched
         # Area by area, as bits that are no longer packed are large.
         places = [[lanes.place(area, t) for t in range(lanes.num_thresholds)] for area in areas]
-        masks = from_host([lanes.area_bits(area) for area in areas], torch.int64, claimant.device)
+        masks = from_host([lanes.area_bits(area) for area in areas], torch.int64, matched.device)
         ignored = ranking.ignored & masks.unsqueeze(1)
         somewhere = (ignored != masks.unsqueeze(1)).any(dim=2)
         active = ~columns(ranking.out_of_range, [area_place(area) for area in areas])
-        active.scatter_(1, claimant.expand(len(areas), -1), somewhere)
+        active.scatter_(1, matched.expand(len(areas), -1), somewhere)
         every = (*ranking.within, torch.ones_like(active[0]))
         within = torch.stack([every[limit] for limit in limits])
         hit = torch.stack([columns(ranking.true_positive, of_area) for of_area in places])
@@ -162,11 +163,11 @@ class _Outcomes(NamedTuple):
         ignored = take(ranking.ignored, mixed)
         off = torch.stack([columns(ignored, of_area) for of_area in places])
         off &= take_along(somewhere, mixed).unsqueeze(1)
-        rows = claimant.index_select(0, mixed)
+        rows = matched.index_select(0, mixed)
         return cls(
-            claimant,
+            matched,
             active.unsqueeze(1) & within,
-            hit.unsqueeze(1) & take_along(within, claimant).unsqueeze(1),
+            hit.unsqueeze(1) & take_along(within, matched).unsqueeze(1),
             rows,
             torch.cumsum(is_mixed, dim=0, dtype=torch.int32),
             off.unsqueeze(1) & take_along(within, rows).unsqueeze(1),
@@ -177,7 +178,7 @@ class _Hits(NamedTuple):
     """The H true positives of all curves, each by falling score.
 
     Attributes:
-        claim: [H] which of the claimants they are.
+        match: [H] which of the matched detections they are.
         row: [H] rows of the ranking.
         curve: [H] place of the curve in [A, M, T, K].
         seen: [H] how many detections of the curve that are not ignored come up to here.
@@ -185,7 +186,7 @@ class _Hits(NamedTuple):
         found, total: [A, M, T, K] true positives and detections that are not ignored.
     """
 
-    claim: Tensor
+    match: Tensor
     row: Tensor
     curve: Tensor
     seen: Tensor
@@ -196,11 +197,11 @@ class _Hits(NamedTuple):
 
 def _hits(outcomes: _Outcomes, class_starts: Tensor) -> _Hits:
     """Count along all curves at once; of each table of sums only what is asked is kept."""
-    claimant, mixed, device = outcomes.claimant, outcomes.mixed, class_starts.device
-    width, (*families, _) = claimant.shape[0], outcomes.hit.shape
+    matched, mixed, device = outcomes.matched, outcomes.mixed, class_starts.device
+    width, (*families, _) = matched.shape[0], outcomes.hit.shape
     # Half the memory, where that can count the entries of every table.
     whole = torch.int32 if outcomes.hit.numel() < 2**30 else torch.int64
-    bounds = torch.searchsorted(claimant, class_starts)
+    bounds = torch.searchsorted(matched, class_starts)
     # Places in the flattened table rise, so that the curves are runs of them.
     places = rows_where(outcomes.hit.flatten())
     firsts = torch.arange(math.prod(families), device=device) * width
@@ -209,32 +210,32 @@ def _hits(outcomes: _Outcomes, class_starts: Tensor) -> _Hits:
     found = ends.diff(dim=-1)
     hits_of_family = found.sum(dim=-1).flatten()
     family = torch.repeat_interleave(hits_of_family, output_size=places.shape[0]).to(whole)
-    claim = places.sub_(family * width)
+    match = places.sub_(family * width)
 
-    asked = torch.cat([claimant + 1, class_starts])
+    asked = torch.cat([matched + 1, class_starts])
     sums = take_along(sums_before(outcomes.active, torch.int32), asked)
     before = sums[..., width:].unsqueeze(2)
     entry = torch.arange(firsts.shape[0], device=device) // families[-1] * sums.shape[2]
-    entry = entry.to(whole).index_select(0, family).add_(claim)
+    entry = entry.to(whole).index_select(0, family).add_(match)
     seen = sums.flatten().index_select(0, entry)
 
     sums = sums_before(outcomes.off, torch.int32)
     before = before - take_along(sums, torch.searchsorted(mixed, class_starts))
-    entry = outcomes.mixed_up_to.to(whole).index_select(0, claim)
+    entry = outcomes.mixed_up_to.to(whole).index_select(0, match)
     entry.add_(family, alpha=sums.shape[3])
     seen -= sums.flatten().index_select(0, entry)
     del sums, entry
 
-    label = torch.searchsorted(class_starts[1:], claimant, right=True).to(whole)
-    curve = label.index_select(0, claim).add_(family, alpha=class_starts.shape[0] - 1)
+    label = torch.searchsorted(class_starts[1:], matched, right=True).to(whole)
+    curve = label.index_select(0, match).add_(family, alpha=class_starts.shape[0] - 1)
     seen -= before[..., :-1].flatten().index_select(0, curve)
-    row = claimant.to(whole).index_select(0, claim)
-    return _Hits(claim, row, curve, seen, ends[..., :-1], found, before.diff(dim=-1).long())
+    row = matched.to(whole).index_select(0, match)
+    return _Hits(match, row, curve, seen, ends[..., :-1], found, before.diff(dim=-1).long())
 
 
 def _found_within(within: Tensor, outcomes: _Outcomes, hits: _Hits) -> Tensor:
     """[A, 1, T, K] int64 true positives among the rows ``within`` [N] a smaller limit."""
-    inside = within.index_select(0, outcomes.claimant).index_select(0, hits.claim)
+    inside = within.index_select(0, outcomes.matched).index_select(0, hits.match)
     found = torch.zeros_like(hits.found)
     found.view(-1).index_add_(0, hits.curve, inside.to(found.dtype))
     return found

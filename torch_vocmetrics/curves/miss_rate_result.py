@@ -122,12 +122,13 @@ def _split_by_position(
     ]
     areas = packed_areas([~one for one in inside])
     outside = lanes_of_areas(areas, lanes)
-    off = outside.index_select(0, records.image.index_select(0, records.claimant))
+    image_of_match = records.image.index_select(0, records.match_detection)
+    off = outside.index_select(0, image_of_match)
     split = dataclasses.replace(
         records,
         out_of_range=records.out_of_range | areas.index_select(0, records.image),
-        true_positive=records.true_positive & ~off,
-        ignored=records.ignored | off,
+        match_true_positive=records.match_true_positive & ~off,
+        match_ignored=records.match_ignored & ~off,
         ground_truth_counted=records.ground_truth_counted
         & ~outside.index_select(0, records.ground_truth_image),
     )

@@ -16,11 +16,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..lanes import Lanes, column, in_area
+from ..lanes import Lanes, column, in_area, lanes_of_areas
 from ..ops.ordering import rank_in_group, rank_order, stable_order
 from ..ops.selection import rows_where, take
 from ..ops.sums import sums_before
-from ..tables.records import CLAIM_COLUMNS, Ids, MatchRecords, cat_ids
+from ..tables.records import MATCH_COLUMNS, Ids, MatchRecords, cat_ids
 from ..tables.repeats import repeats, unequal_truth, warn_of_repeats
 from ..transfer import from_host
 
@@ -36,10 +36,10 @@ class Ranking:
         scores: [N].
         within: [N] bool for each limit of detections: rows among so many first of their image and
             class.
-        out_of_range: [N, bytes] uint8, area ranges in which those that claim nothing are ignored.
-        claimant: [H] int64, rising rows that claim an object.
-        true_positive, ignored: [H, words] int64, all of their lanes.
-        num_positives: [A, K] int64, objects that count, by area range.
+        out_of_range: [N, bytes] uint8, area ranges in which detections without a match are ignored.
+        matched: [H] int64, rising rows of detections that match a ground truth in any lane.
+        true_positive, ignored: [H, words] int64, all lanes in which they are so.
+        num_positives: [A, K] int64, ground truths that count, by area range.
     """
 
     lanes: Lanes
@@ -48,7 +48,7 @@ class Ranking:
     scores: Tensor
     within: tuple[Tensor, ...]
     out_of_range: Tensor
-    claimant: Tensor
+    matched: Tensor
     true_positive: Tensor
     ignored: Tensor
     num_positives: Tensor
@@ -60,21 +60,21 @@ class Ranking:
 
     @property
     def num_bytes(self) -> int:
-        """Memory of the columns that have an entry for each detection or claimant."""
+        """Memory of the columns that have an entry for each detection or matched detection."""
         columns = (self.scores, *self.within, self.out_of_range)
-        claims = (self.claimant, self.true_positive, self.ignored)
-        return sum(column.numel() * column.element_size() for column in (*columns, *claims))
+        matches = (self.matched, self.true_positive, self.ignored)
+        return sum(column.numel() * column.element_size() for column in (*columns, *matches))
 
     def outcomes(self, area: int, threshold: int) -> tuple[Tensor, Tensor]:
         """Whether rows are true positives, and whether they are ignored, [N] bool each."""
         place = self.lanes.place(area, threshold)
         positive = torch.zeros_like(self.scores, dtype=torch.bool)
-        positive.scatter_(0, self.claimant, column(self.true_positive, place))
+        positive.scatter_(0, self.matched, column(self.true_positive, place))
         ignored = in_area(self.out_of_range, area)
-        return positive, ignored.scatter_(0, self.claimant, column(self.ignored, place))
+        return positive, ignored.scatter_(0, self.matched, column(self.ignored, place))
 
 
-NO_CLAIM = -1
+NO_MATCH = -1
 
 
 def rank(
@@ -115,10 +115,11 @@ class Ranker:
         self._positions = _positions_out_of_order([part.image_ids for part in parts], self.device)
         self._counts = torch.stack([part.class_counts for part in parts])
         starts = sums_before(self._counts)
-        claims = [
-            torch.searchsorted(one.claimant, at) for one, at in zip(parts, starts, strict=True)
+        matches = [
+            torch.searchsorted(one.match_detection, at)
+            for one, at in zip(parts, starts, strict=True)
         ]
-        self._starts, self._claims = starts.tolist(), torch.stack(claims).tolist()
+        self._starts, self._matches = starts.tolist(), torch.stack(matches).tolist()
 
     @property
     def class_counts(self) -> Tensor:
@@ -142,7 +143,7 @@ class Ranker:
     def ranked(self, classes: range, *, by_score: bool = True) -> Ranking:
         """The detections of consecutive classes; ``by_score`` as for :func:`rank`."""
         chosen = _Chosen(
-            self._parts, _between(self._starts, classes), _between(self._claims, classes)
+            self._parts, _between(self._starts, classes), _between(self._matches, classes)
         )
         counts = self._counts[:, classes.start : classes.stop]
         image, score = chosen.image(), chosen.column("score")
@@ -160,39 +161,44 @@ class Ranker:
         del group, position, ties, by  # a large class has much memory in each
         score = score.index_select(0, ranked)
         within = [one.index_select(0, ranked) for one in within]
-        rows = chosen.claimant()
-        claims = torch.arange(rows.shape[0], dtype=torch.int32, device=self.device)
-        claim = torch.full_like(score, NO_CLAIM, dtype=torch.int32)
-        claim = claim.scatter_(0, rows, claims).index_select(0, ranked)
-        claimant = rows_where(claim != NO_CLAIM)
-        claim = claim.index_select(0, claimant)
+        out_of_range = take(chosen.column("out_of_range"), ranked)
+        rows, positive, ignored = chosen.outcomes()
+        numbers = torch.arange(rows.shape[0], dtype=torch.int32, device=self.device)
+        number = torch.full_like(score, NO_MATCH, dtype=torch.int32)
+        number = number.scatter_(0, rows, numbers).index_select(0, ranked)
+        matched = rows_where(number != NO_MATCH)
+        number = number.index_select(0, matched)
+        positive, ignored = take(positive, number), take(ignored, number)
+        # In lanes without a match, whether a detection is ignored follows from its area.
+        unmatched = ~(positive | ignored)
+        ignored = ignored | (lanes_of_areas(take(out_of_range, matched), self.lanes) & unmatched)
         return Ranking(
             self.lanes,
             self.num_images,
             sums_before(counts.sum(dim=0)),
             score,
             tuple(within),
-            take(chosen.column("out_of_range"), ranked),
-            claimant,
-            take(chosen.column("true_positive"), claim),
-            take(chosen.column("ignored"), claim),
+            out_of_range,
+            matched,
+            positive,
+            ignored,
             self.num_positives[:, classes.start : classes.stop],
         )
 
 
 class _Chosen(NamedTuple):
-    """The detections of consecutive classes and their claims: slices of each part of records.
+    """The detections of consecutive classes and their matches: slices of each part of records.
 
     Columns are joined one by one, since a large class has much memory in each.
     """
 
     parts: Sequence[MatchRecords]
     rows: Sequence[slice]
-    claims: Sequence[slice]
+    matches: Sequence[slice]
 
     def column(self, name: str) -> Tensor:
-        """A column of the detections, or of those that claim an object."""
-        places = self.claims if name in CLAIM_COLUMNS else self.rows
+        """A column of the detections or of the matches."""
+        places = self.matches if name in MATCH_COLUMNS else self.rows
         return _joined(
             getattr(part, name)[place] for part, place in zip(self.parts, places, strict=True)
         )
@@ -209,12 +215,34 @@ class _Chosen(NamedTuple):
         given = [part.order[rows] for part, rows in pairs if part.order is not None]
         return _joined(given) if given else None
 
-    def claimant(self) -> Tensor:
-        """[H] int64: the detections that claim an object, counted among the chosen ones."""
+    def outcomes(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Matched detections [H] int64, rising, and lanes [H, words] of all their matches.
+
+        The lanes are those in which they are true positives, and those in which they are ignored.
+
+        Worked example: the rows 2, 2, 5 of the matches, with the true positive lanes 001, 110, 011
+        (detection 2 matches one ground truth in lane 0 and another one in lanes 1 and 2), become
+        the detections 2, 5 with the lanes 111, 011.
+        """
         before = accumulate((rows.stop - rows.start for rows in self.rows), initial=0)
-        pieces = zip(self.parts, self.claims, self.rows, before, strict=False)
-        return _joined(
-            part.claimant[claims] + (first - rows.start) for part, claims, rows, first in pieces
+        pieces = zip(self.parts, self.matches, self.rows, before, strict=False)
+        detection = _joined(
+            part.match_detection[matches] + (first - rows.start)
+            for part, matches, rows, first in pieces
+        )
+        positive, ignored = self.column("match_true_positive"), self.column("match_ignored")
+        leads = torch.ones_like(detection, dtype=torch.bool)
+        leads[1:] = detection[1:] != detection[:-1]
+        rows = rows_where(leads)
+        if rows.shape[0] == detection.shape[0]:
+            return detection, positive, ignored
+        # In a lane a detection has one match at most, so that the sum of its rows is their union.
+        number = sums_before(leads)[1:] - 1
+        shape = (rows.shape[0], positive.shape[1])
+        return (
+            detection.index_select(0, rows),
+            positive.new_zeros(shape).index_add_(0, number, positive),
+            ignored.new_zeros(shape).index_add_(0, number, ignored),
         )
 
 
@@ -283,17 +311,23 @@ def distinct_images(records: MatchRecords) -> Tensor:
     detections = _Copies(
         images, records.image, (records.label, records.score, records.out_of_range)
     )
-    claimant = records.claimant
-    claims = _Copies(
+    matched = records.match_detection
+    matches = _Copies(
         images,
-        records.image.index_select(0, claimant),
-        (detections.places()[claimant.cpu()], records.true_positive, records.ignored),
+        records.image.index_select(0, matched),
+        (
+            detections.indices()[matched.cpu()],
+            objects.indices()[records.match_ground_truth.cpu().long()],
+            records.match_overlap,
+            records.match_true_positive,
+            records.match_ignored,
+        ),
     )
     differing = 0
     for row, original in copies:
         if not objects.equal(row, original):
             raise unequal_truth(ids[row])
-        differing += not all(rows.equal(row, original) for rows in (detections, claims))
+        differing += not all(rows.equal(row, original) for rows in (detections, matches))
     warn_of_repeats(len(copies), differing, "detections")
     dropped = {row for row, _ in copies}
     keep = [row not in dropped for row in range(len(ids))]
@@ -310,8 +344,8 @@ class _Copies:
         self._starts = sums_before(count).tolist()
         self._columns = [column.cpu() for column in columns]
 
-    def places(self) -> Tensor:
-        """[N] int64: the place of each row among those of its image."""
+    def indices(self) -> Tensor:
+        """[N] int64: the index of each row among those of its image."""
         ranks = rank_in_group(self._image.index_select(0, self._rows))
         return torch.empty_like(ranks).index_copy_(0, self._rows, ranks)
 

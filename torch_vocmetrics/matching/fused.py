@@ -23,8 +23,9 @@ from ..ops.boxes import (
 from ..ops.selection import rows_where
 from ..ops.sums import sums_before
 from . import greedy
-from .matchable import Matchable, Rules
+from .greedy import CandidatePairs, Matches
 from .pairs import PairRuns, Pairs
+from .problem import MatchProblem, MatchRules
 
 MOST_OBJECTS = 1024
 """Objects of one image that the kernel holds in one vector."""
@@ -35,104 +36,127 @@ def kernel_takes(largest: int) -> bool:
     return largest <= MOST_OBJECTS and importlib.util.find_spec("triton") is not None
 
 
-def match_word(rows: Matchable, rules: Rules, largest: int) -> tuple[Tensor, Tensor]:
-    """Lanes [N] int64 of true and of ignored detections; no image has over ``largest`` objects."""
+def match_word(
+    problem: MatchProblem, rules: MatchRules, largest: int, capacity: int
+) -> tuple[Matches, Tensor]:
+    """Match one word of lanes.
+
+    Args:
+        problem: detections and ground truths.
+        rules: constants of the kernel.
+        largest: ground truths of the fullest image.
+        capacity: rows of the match table on a device, where the number of matches is not read; the
+            host makes as many rows as there are matches.
+
+    Returns:
+        The matches, on a device with unused rows and maybe two rows of a pair; and [1] int32, not 0
+        if the table of the device was too small.
+    """
     operator = torch.ops.torch_vocmetrics.match_word
-    outcome: tuple[Tensor, Tensor] = operator(*rows, *rules, largest)
-    return outcome
+    *columns, overflow = operator(*problem, *rules, largest, capacity)
+    return Matches(*columns), overflow
 
 
-def _on_host(*arguments: Any) -> tuple[Tensor, Tensor]:
+Outcome = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+
+
+def _on_host(*arguments: Any) -> Outcome:
     """Candidate pairs, their overlaps, and the matcher of :mod:`greedy`."""
-    rows, rules, _ = _unpacked(arguments)
-    runs, taken = PairRuns.of(rows.group, rows.object_group), torch.zeros_like(rows.exclusive)
-    outcomes = []
+    problem, rules, *_ = _unpacked(arguments)
+    runs = PairRuns.of(problem.group, problem.object_group)
+    taken, found = torch.zeros_like(problem.exclusive), []
     for part in runs.portions():
-        some = rows.of_detections(part)
+        some = problem.of_detections(part)
         pairs = _candidates_by_boxes(some, rules, runs.pairs(part, torch.int32))
-        outcomes.append(match_candidates(some, rules, pairs, taken))
-    positive, ignored = (torch.cat(bits) for bits in zip(*outcomes, strict=True))
-    return positive, ignored
+        matches = match_candidates(some, rules, pairs, taken)
+        found.append(matches._replace(detection=matches.detection + part.start))
+    return (*Matches.cat(found), torch.zeros(1, dtype=torch.int32))
 
 
-def _candidates_by_boxes(rows: Matchable, rules: Rules, pairs: Pairs) -> greedy.Candidates:
-    if not rules.two_shapes and (rows.thresholds > 0).all():
-        pairs = _that_meet(pairs, rows, rules)
-    return candidates(rows, rules, pairs, *pair_overlaps(rows, rules, pairs))
+def _candidates_by_boxes(problem: MatchProblem, rules: MatchRules, pairs: Pairs) -> CandidatePairs:
+    if not rules.two_shapes and (problem.thresholds > 0).all():
+        pairs = _that_meet(pairs, problem, rules)
+    return candidates(problem, rules, pairs, *pair_overlaps(problem, rules, pairs))
 
 
 def candidates(
-    rows: Matchable, rules: Rules, pairs: Pairs, overlap: Tensor, ignore_overlap: Tensor
-) -> greedy.Candidates:
-    """What the matcher is to know of pairs of which the overlaps [P] float64 are known."""
+    problem: MatchProblem, rules: MatchRules, pairs: Pairs, overlap: Tensor, ignore_overlap: Tensor
+) -> CandidatePairs:
+    """What the matcher is to know of pairs whose overlaps [P] float64 are known."""
     overlaps = [overlap] if ignore_overlap is overlap else [overlap, ignore_overlap]
-    levels = [_thresholds_reached(rows, rules, values) for values in overlaps]
-    # Pairs that reach none, most of them, end here.
+    levels = [_thresholds_reached(problem, rules, values) for values in overlaps]
+    # Drop the pairs below every threshold, which are most pairs, before more is computed of them.
     kept = rows_where((levels[0] | levels[-1]) != 0)
     pairs = Pairs(*(column.index_select(0, kept).long() for column in pairs))
     overlaps = [values.index_select(0, kept) for values in overlaps]
-    # Entry n of the table: the lanes of the n lowest thresholds, which are disjoint.
-    table = sums_before(rows.threshold_bits)
+    # Entry n of the table: the lanes of the n lowest thresholds. They are disjoint, so that their
+    # sum is their union.
+    table = sums_before(problem.threshold_bits)
     passes = [table.index_select(0, level.index_select(0, kept).int()) for level in levels]
-    present = rows.present.index_select(0, pairs.detection)
-    counts = rows.counted.index_select(0, pairs.ground_truth)
+    present = problem.present.index_select(0, pairs.detection)
+    counts = problem.counted.index_select(0, pairs.ground_truth)
     counted, ignored = passes[0] & present & counts, passes[-1] & present & ~counts
-    return greedy.Candidates(*pairs, overlaps[0], overlaps[-1], counted, ignored)
+    return CandidatePairs(*pairs, overlaps[0], overlaps[-1], counted, ignored)
 
 
 def match_candidates(
-    rows: Matchable, rules: Rules, pairs: greedy.Candidates, taken: Tensor
-) -> tuple[Tensor, Tensor]:
-    """:func:`match_word` on the host, for pairs that are known; ``taken`` as for it."""
+    problem: MatchProblem, rules: MatchRules, pairs: CandidatePairs, taken: Tensor
+) -> Matches:
+    """:func:`match_word` on the host, for known candidate pairs; ``taken`` as for the matcher."""
     return greedy.match(
         pairs,
         taken,
-        group=rows.group,
-        exclusive=rows.exclusive,
-        out_of_range=rows.out_of_range | ~rows.present,
+        group=problem.group,
+        exclusive=problem.exclusive,
         best_only=rules.best_only,
         last_wins=rules.last_wins,
-        claims_used=rules.claims_used,
+        used_matches=rules.used_matches,
     )
 
 
-def _on_cuda(*arguments: Any) -> tuple[Tensor, Tensor]:
+def _on_cuda(*arguments: Any) -> Outcome:
     """One kernel; Triton is loaded by those who need it."""
     from .greedy_cuda import launch  # noqa: PLC0415
 
     return launch(*_unpacked(arguments))
 
 
-def _shapes(*arguments: Any) -> tuple[Tensor, Tensor]:
-    """What comes out, for tensors without values."""
-    group = _unpacked(arguments)[0].group
-    return torch.empty_like(group), torch.empty_like(group)
+def _shapes(*arguments: Any) -> Outcome:
+    """The output of the kernel for tensors without values."""
+    problem, _, _, capacity = _unpacked(arguments)
+    whole = problem.group.new_empty(capacity)
+    overlap = torch.empty_like(whole, dtype=torch.float32)
+    columns = (torch.empty_like(whole) for _ in range(4))
+    detection, ground_truth, positive, ignored = columns
+    overflow = whole.new_empty(1, dtype=torch.int32)
+    return detection, ground_truth, overlap, positive, ignored, overflow
 
 
-def _unpacked(arguments: tuple[Any, ...]) -> tuple[Matchable, Rules, int]:
-    split = len(Matchable._fields)
-    return Matchable(*arguments[:split]), Rules(*arguments[split:-1]), arguments[-1]
+def _unpacked(arguments: tuple[Any, ...]) -> tuple[MatchProblem, MatchRules, int, int]:
+    split = len(MatchProblem._fields)
+    problem, rules = MatchProblem(*arguments[:split]), MatchRules(*arguments[split:-2])
+    return problem, rules, arguments[-2], arguments[-1]
 
 
 # The plain form of torch.library: its decorator loads the compiler at the first call (1.5 s).
 _LIBRARY = torch.library.Library("torch_vocmetrics", "DEF")
 _LIBRARY.define(
     "match_word("
-    + ", ".join(f"Tensor {name}" for name in Matchable._fields)
-    + "".join(f", bool {name}" for name in Rules._fields)
-    + ", int largest) -> (Tensor, Tensor)"
+    + ", ".join(f"Tensor {name}" for name in MatchProblem._fields)
+    + "".join(f", bool {name}" for name in MatchRules._fields)
+    + ", int largest, int capacity) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
 )
 _LIBRARY.impl("match_word", _on_host, "CPU")
 _LIBRARY.impl("match_word", _on_cuda, "CUDA")
 torch.library.register_fake("torch_vocmetrics::match_word", _shapes, lib=_LIBRARY)
 
 
-def _that_meet(pairs: Pairs, rows: Matchable, rules: Rules) -> Pairs:
+def _that_meet(pairs: Pairs, problem: MatchProblem, rules: MatchRules) -> Pairs:
     """The pairs of boxes that may meet: the others, most of them, reach no threshold above 0.
 
     Rounding to float32 keeps order but for ties, so that no pair that meets is lost.
     """
-    first, second = _edges(rows.boxes, rules), _edges(rows.object_boxes, rules)
+    first, second = _edges(problem.boxes, rules), _edges(problem.object_boxes, rules)
     for axis in (0, 1):
         near, far = (edges[axis].index_select(0, pairs.detection) for edges in first)
         torch.maximum(near, second[0][axis].index_select(0, pairs.ground_truth), out=near)
@@ -142,33 +166,33 @@ def _that_meet(pairs: Pairs, rows: Matchable, rules: Rules) -> Pairs:
     return pairs
 
 
-def _edges(boxes: Tensor, rules: Rules) -> tuple[Tensor, Tensor]:
+def _edges(boxes: Tensor, rules: MatchRules) -> tuple[Tensor, Tensor]:
     """[2, N] float32 each: where boxes start and where they end, on both axes."""
     ends = boxes[2:4] + 1 if rules.inclusive else boxes[2:4]
     return boxes[:2].float(), ends.float()
 
 
-def _thresholds_reached(rows: Matchable, rules: Rules, overlap: Tensor) -> Tensor:
+def _thresholds_reached(problem: MatchProblem, rules: MatchRules, overlap: Tensor) -> Tensor:
     """[P] int16: how many of the thresholds, which rise, each overlap reaches."""
     reaches = np.greater if rules.strict else np.greater_equal
     values, reached = overlap.numpy(), np.zeros(overlap.shape[0], dtype=np.int16)
-    for threshold in rows.thresholds.numpy():
+    for threshold in problem.thresholds.numpy():
         reached += reaches(values, threshold)
     return torch.from_numpy(reached)
 
 
-def pair_overlaps(rows: Matchable, rules: Rules, pairs: Pairs) -> tuple[Tensor, Tensor]:
+def pair_overlaps(problem: MatchProblem, rules: MatchRules, pairs: Pairs) -> tuple[Tensor, Tensor]:
     """[P] float64 each: overlap where the object counts, and where it is ignored."""
-    first = BoxColumns(*rows.boxes).rows(pairs.detection)
-    second = BoxColumns(*rows.object_boxes).rows(pairs.ground_truth)
+    first = BoxColumns(*problem.boxes).rows(pairs.detection)
+    second = BoxColumns(*problem.object_boxes).rows(pairs.ground_truth)
     shared = pair_intersections(first, second, inclusive=rules.inclusive)
-    overlap = intersection_over_union(shared, first.area, second.area, rows.epsilon)
-    few = rows_where(rows.over_area.index_select(0, pairs.ground_truth))
-    area = BoxColumns(*rows.boxes).area.index_select(0, pairs.detection.index_select(0, few))
-    over_area = intersection_over_area(shared.index_select(0, few), area + rows.epsilon)
+    overlap = intersection_over_union(shared, first.area, second.area, problem.epsilon)
+    few = rows_where(problem.over_area.index_select(0, pairs.ground_truth))
+    area = BoxColumns(*problem.boxes).area.index_select(0, pairs.detection.index_select(0, few))
+    over_area = intersection_over_area(shared.index_select(0, few), area + problem.epsilon)
     overlap.index_copy_(0, few, over_area)
     if not rules.two_shapes:
         return overlap, overlap
-    region = BoxColumns(*rows.regions).rows(pairs.ground_truth)
+    region = BoxColumns(*problem.regions).rows(pairs.ground_truth)
     covered = pair_intersections(first, region, inclusive=rules.inclusive)
-    return overlap, intersection_over_area(covered, first.area + rows.epsilon)
+    return overlap, intersection_over_area(covered, first.area + problem.epsilon)

@@ -1,11 +1,12 @@
-"""The one matcher: detections claim objects greedily, in every lane at once.
+"""The greedy matcher: detections take ground truths in turn, in every lane at once.
 
-It knows bits and an order of preference, no boxes, scores or protocols. A detection goes through
-its pairs, first those whose object counts, then those whose object is ignored, each by falling
-overlap. In the lanes that a pair offers, that the detection has left, and in which the object is
-not used up, it claims the object; lanes without a claim stay unmatched.
+The matcher knows lane bits and an order of preference, but no boxes, scores or protocols. A
+detection goes through its candidate pairs: first those whose ground truth counts, then those whose
+ground truth is ignored, each by falling overlap. It takes the ground truth in those lanes that the
+pair may match in, that the detection has not matched in yet, and in which the ground truth is still
+free. In all other lanes the detection stays unmatched.
 
-It works on the host, with NumPy where that is faster than torch.
+It runs on the host, with NumPy where NumPy is faster than torch.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from ..ops.selection import rows_where
 Bits = TypeVar("Bits", int, Tensor)
 
 SEQUENTIAL_BELOW = 50
-"""Offers per step under which a Python loop beats a step of tensor operations (measured)."""
+"""Pairs per step below which a Python loop beats a step of tensor operations (measured)."""
 
 
-class Candidates(NamedTuple):
-    """P pairs, ordered by detection (in the order in which detections choose), then by object.
+class CandidatePairs(NamedTuple):
+    """P pairs, ordered by detection (in the order in which detections choose), then ground truth.
 
     Attributes:
         detection, ground_truth: [P] int64 rows.
-        overlap: [P] preference where the object counts.
+        overlap: [P] preference where the ground truth counts.
         ignore_overlap: [P] preference where it is ignored.
-        counted, ignored: [P] int64 lanes in which the pair passes and the object counts, or is
-            ignored.
+        counted, ignored: [P] int64 lanes in which the pair may match and the ground truth counts,
+            or is ignored.
     """
 
     detection: Tensor
@@ -43,63 +44,100 @@ class Candidates(NamedTuple):
     counted: Tensor
     ignored: Tensor
 
-    def rows(self, index: Tensor) -> Candidates:
+    def rows(self, index: Tensor) -> CandidatePairs:
         """The pairs at ``index``."""
-        return Candidates(*(column.index_select(0, index) for column in self))
+        return CandidatePairs(*(column.index_select(0, index) for column in self))
+
+
+class Matches(NamedTuple):
+    """H pairs that are matched in at least one lane.
+
+    Attributes:
+        detection, ground_truth: [H] int64 rows; -1 in rows of a device table that are not used.
+        overlap: [H] float32 overlap that decided.
+        true_positive, ignored: [H] int64 lanes in which the match makes the detection a true
+            positive, or makes it ignored.
+    """
+
+    detection: Tensor
+    ground_truth: Tensor
+    overlap: Tensor
+    true_positive: Tensor
+    ignored: Tensor
+
+    @classmethod
+    def cat(cls, parts: list[Matches]) -> Matches:
+        """One part after the other."""
+        return parts[0] if len(parts) == 1 else cls(*map(torch.cat, zip(*parts, strict=True)))
 
 
 def match(
-    pairs: Candidates,
+    pairs: CandidatePairs,
     taken: Tensor,
     *,
     group: Tensor,
     exclusive: Tensor,
-    out_of_range: Tensor,
     best_only: bool,
     last_wins: bool,
-    claims_used: bool = False,
-) -> tuple[Tensor, Tensor]:
+    used_matches: bool = False,
+) -> Matches:
     """Match the detections of independent groups in one word of lanes.
 
     Args:
-        pairs: the candidates.
-        taken: [M] int64, lanes in which objects are used up by detections of earlier calls; those
-            of this call are added in place. So a group may be matched in several portions.
-        group: [N] int64; detections of a group stand together, and share no object with others.
-        exclusive: [M] int64, lanes in which one claim uses an object up.
-        out_of_range: [N] int64, lanes in which an unmatched detection is ignored.
+        pairs: the candidate pairs.
+        taken: [M] int64, lanes in which ground truths were taken by detections of earlier calls;
+            those of this call are added in place. So a group may be matched in several portions.
+        group: [N] int64; detections of a group stand together, and no two groups share a ground
+            truth.
+        exclusive: [M] int64, lanes in which one match makes a ground truth unavailable.
         best_only: each detection considers the pair of largest overlap alone (VOC).
-        last_wins: of pairs of equal overlap the later object comes first (COCO), else the earlier.
-        claims_used: a used object is claimed all the same, and the detection is then ignored, in
-            place of going on to its next pair (bbGt.m evalRes with ``mul``).
+        last_wins: of pairs with equal overlap the later ground truth comes first (COCO), else the
+            earlier one.
+        used_matches: a detection matches a ground truth that is already taken all the same, and is
+            then ignored, instead of going on to its next pair (bbGt.m evalRes with ``mul``).
 
     Returns:
-        Lanes [N] int64 in which a detection is a true positive, and those in which it is ignored.
+        The matches, in the order of ``pairs``.
     """
+    num_detections = group.shape[0]
     if best_only:
-        pairs = pairs.rows(_best_pairs(pairs, group.shape[0], last_wins=last_wins))
-    offers_any = (pairs.counted | pairs.ignored) != 0
-    if not offers_any.all():
-        pairs = pairs.rows(rows_where(offers_any))
-    positive, ignored = torch.zeros_like(out_of_range), torch.zeros_like(out_of_range)
-    # An object is contested if a detection could choose another one instead.
-    choices = torch.bincount(pairs.detection, minlength=group.shape[0])
-    picky = rows_where(choices.index_select(0, pairs.detection) > 1)
+        pairs = pairs.rows(_best_pairs(pairs, num_detections, last_wins=last_wins))
+    may_match = (pairs.counted | pairs.ignored) != 0
+    if not may_match.all():
+        pairs = pairs.rows(rows_where(may_match))
+    positive, ignored = torch.zeros_like(pairs.counted), torch.zeros_like(pairs.counted)
+    # Only a ground truth that some detection could swap for another one needs the matching step by
+    # step. All others, most of them, have a closed form.
+    choices = torch.bincount(pairs.detection, minlength=num_detections)
+    multi_candidate = rows_where(choices.index_select(0, pairs.detection) > 1)
     contested = torch.zeros_like(exclusive, dtype=torch.bool)
-    contested.index_fill_(0, pairs.ground_truth.index_select(0, picky), True)
-    fought = contested.index_select(0, pairs.ground_truth)
-    _claim_alone(pairs, rows_where(~fought), taken, exclusive, positive, ignored, claims_used)
-    rest = rows_where(fought)
-    if last_wins:  # the order of offers keeps equal ones as they come, and objects rise
+    contested.index_fill_(0, pairs.ground_truth.index_select(0, multi_candidate), True)
+    contested = contested.index_select(0, pairs.ground_truth)
+    alone = rows_where(~contested)
+    _match_single_candidates(pairs, alone, taken, exclusive, positive, ignored, used_matches)
+    rest = rows_where(contested)
+    if last_wins:  # the sort by overlap is stable, and ground truths rise within a detection
         rest = rest.flip(0)
-    offers = _offers(pairs.rows(rest), group.shape[0])
-    _claim_in_turn(offers, taken, group, exclusive, positive, ignored, claims_used)
-    return positive, ignored | (out_of_range & ~(positive | ignored))
+    turns = _turns(pairs, rest, num_detections)
+    _match_in_turn(turns, taken, group, exclusive, positive, ignored, used_matches)
+    return _matches(pairs, positive, ignored)
 
 
-def _best_pairs(candidates: Candidates, num_detections: int, *, last_wins: bool) -> Tensor:
+def _matches(pairs: CandidatePairs, positive: Tensor, ignored: Tensor) -> Matches:
+    """The pairs that matched in any lane."""
+    matched = rows_where((positive | ignored) != 0)
+    pairs = pairs.rows(matched)
+    positive, ignored = positive.index_select(0, matched), ignored.index_select(0, matched)
+    overlap = pairs.overlap
+    if pairs.ignore_overlap is not overlap:
+        decided_while_counted = (pairs.counted & (positive | ignored)) != 0
+        overlap = torch.where(decided_while_counted, overlap, pairs.ignore_overlap)
+    return Matches(pairs.detection, pairs.ground_truth, overlap.float(), positive, ignored)
+
+
+def _best_pairs(pairs: CandidatePairs, num_detections: int, *, last_wins: bool) -> Tensor:
     """Rows of the pair of largest overlap of each detection that has one."""
-    detection, overlap = candidates.detection, candidates.overlap
+    detection, overlap = pairs.detection, pairs.overlap
     largest = overlap.new_full((num_detections,), -1.0)
     largest = largest.scatter_reduce(0, detection, overlap, "amax")
     rows = rows_where(overlap == largest.index_select(0, detection))
@@ -109,21 +147,24 @@ def _best_pairs(candidates: Candidates, num_detections: int, *, last_wins: bool)
     return chosen.index_select(0, rows_where((chosen >= 0) & (chosen < detection.shape[0])))
 
 
-def _claim_alone(
-    pairs: Candidates,
+def _match_single_candidates(
+    pairs: CandidatePairs,
     alone: Tensor,
     taken: Tensor,
     exclusive: Tensor,
     positive: Tensor,
     ignored: Tensor,
-    claims_used: bool,
+    used_matches: bool,
 ) -> None:
-    """Closed form for detections with one candidate: what came before on the object is an OR."""
+    """Closed form for detections with one candidate, the pairs ``alone``.
+
+    Which lanes of the ground truth are taken before a detection is an OR over earlier detections.
+    """
     order = stable_order(pairs.ground_truth.index_select(0, alone))
     rows = alone.index_select(0, order)
-    detection, ground_truth, counts, ignores = (
+    ground_truth, counts, ignores = (
         column.index_select(0, rows)
-        for column in (pairs.detection, pairs.ground_truth, pairs.counted, pairs.ignored)
+        for column in (pairs.ground_truth, pairs.counted, pairs.ignored)
     )
     offered = counts | ignores
     used = offered & exclusive.index_select(0, ground_truth)
@@ -133,10 +174,10 @@ def _claim_alone(
     lasts = rows_where(last)
     objects = ground_truth.index_select(0, lasts)
     taken.index_copy_(0, objects, (before | used).index_select(0, lasts))
-    fresh = ~before
-    stale = offered & before if claims_used else 0
-    positive.index_copy_(0, detection, counts & fresh)
-    ignored.index_copy_(0, detection, (ignores & fresh) | stale)
+    free = ~before
+    on_used = offered & before if used_matches else 0
+    positive.index_copy_(0, rows, counts & free)
+    ignored.index_copy_(0, rows, (ignores & free) | on_used)
 
 
 def _or_of_earlier(bits: Tensor, group: Tensor) -> Tensor:
@@ -150,42 +191,56 @@ def _or_of_earlier(bits: Tensor, group: Tensor) -> Tensor:
     return torch.from_numpy(seen)
 
 
-class _Offers(NamedTuple):
-    """Pairs in the order in which they are made; ``counted`` are the bits whose object counts."""
+class _Turns(NamedTuple):
+    """Attempts to match, in the order in which they are made.
 
+    Attributes:
+        pair: [Q] int64 rows of the candidate pairs; a pair may have two turns.
+        detection, ground_truth: [Q] of these pairs.
+        bits: [Q] int64 lanes of the attempt.
+        counted: [Q] int64 those in which the ground truth counts.
+    """
+
+    pair: Tensor
     detection: Tensor
     ground_truth: Tensor
     bits: Tensor
     counted: Tensor
 
-    def rows(self, index: Tensor) -> _Offers:
-        return _Offers(*(column.index_select(0, index) for column in self))
+    def rows(self, index: Tensor) -> _Turns:
+        return _Turns(*(column.index_select(0, index) for column in self))
 
 
-def _offers(pairs: Candidates, num_detections: int) -> _Offers:
-    """By detection, pass (counted before ignored), falling overlap, then as the pairs come."""
-    apart = _in_two_passes(pairs, num_detections)
-    together, second = pairs.counted | (pairs.ignored & ~apart), pairs.ignored & apart
+def _turns(pairs: CandidatePairs, rows: Tensor, num_detections: int) -> _Turns:
+    """The pairs at ``rows`` by detection, pass (counted, then ignored), falling overlap, position.
+
+    Worked example of a detection with three pairs and one lane: A is ignored with overlap 0.9, B
+    counts with 0.6, C counts with 0.7. The turns are C, B, A.
+    """
+    some = pairs.rows(rows)
+    apart = _in_two_passes(some, num_detections)
+    together, second = some.counted | (some.ignored & ~apart), some.ignored & apart
     early, late = rows_where(together != 0), rows_where(second != 0)
-    rows = torch.cat([early, late])
-    detection = pairs.detection.index_select(0, rows)
+    both = torch.cat([early, late])
+    detection = some.detection.index_select(0, both)
     bits = torch.cat([together.index_select(0, early), second.index_select(0, late)])
-    ignored = pairs.ignored.index_select(0, rows)
-    offers = _Offers(detection, pairs.ground_truth.index_select(0, rows), bits, bits & ~ignored)
+    counted = bits & ~some.ignored.index_select(0, both)
+    ground_truth = some.ground_truth.index_select(0, both)
+    turns = _Turns(rows.index_select(0, both), detection, ground_truth, bits, counted)
     preference = torch.cat(
-        [pairs.overlap.index_select(0, early), pairs.ignore_overlap.index_select(0, late)]
+        [some.overlap.index_select(0, early), some.ignore_overlap.index_select(0, late)]
     )
-    turn = 2 * detection
-    turn[early.shape[0] :] += 1
-    order = np.lexsort((-preference.numpy(), turn.numpy()))
-    return offers.rows(torch.from_numpy(order))
+    pass_of_detection = 2 * detection
+    pass_of_detection[early.shape[0] :] += 1
+    order = np.lexsort((-preference.numpy(), pass_of_detection.numpy()))
+    return turns.rows(torch.from_numpy(order))
 
 
-def _in_two_passes(pairs: Candidates, num_detections: int) -> Tensor:
-    """[P] int64: lanes in which the detection makes its offers to ignored objects in a second pass.
+def _in_two_passes(pairs: CandidatePairs, num_detections: int) -> Tensor:
+    """[P] int64: lanes in which the detection tries ignored ground truths in a second pass.
 
-    Where none of its objects counts, and overlaps do not change with what counts, the first pass
-    serves for them: half as many offers.
+    Where none of its ground truths counts, and overlaps do not change with what counts, the first
+    pass serves for them: half as many turns.
     """
     detection = pairs.detection.numpy()
     lanes = np.zeros(num_detections, dtype=np.int64)
@@ -194,71 +249,74 @@ def _in_two_passes(pairs: Candidates, num_detections: int) -> Tensor:
     return torch.from_numpy(lanes[detection])
 
 
-def _claim(remaining: Bits, offered: Bits, taken: Bits, claims_used: bool) -> Bits:
-    """The rule itself: the lanes of a claim."""
-    return remaining & offered if claims_used else remaining & offered & ~taken
+def _matched_lanes(remaining: Bits, offered: Bits, taken: Bits, used_matches: bool) -> Bits:
+    """The rule itself: the lanes in which a turn matches."""
+    return remaining & offered if used_matches else remaining & offered & ~taken
 
 
-def _claim_in_turn(
-    offers: _Offers,
+def _match_in_turn(
+    turns: _Turns,
     taken: Tensor,
     group: Tensor,
     exclusive: Tensor,
     positive: Tensor,
     ignored: Tensor,
-    claims_used: bool,
+    used_matches: bool,
 ) -> None:
-    """One offer of each group at a time; groups share neither detections nor objects."""
-    if offers.detection.numel() == 0:
+    """One turn of each group at a time; groups share neither detections nor ground truths."""
+    if turns.detection.numel() == 0:
         return
-    uses = exclusive.index_select(0, offers.ground_truth)
-    step = rank_in_group(group.index_select(0, offers.detection))
+    uses = exclusive.index_select(0, turns.ground_truth)
+    step = rank_in_group(group.index_select(0, turns.detection))
     steps = int(step.max()) + 1
-    if offers.detection.numel() < SEQUENTIAL_BELOW * steps:
-        claims, before = _claims_one_by_one(offers, uses, taken, claims_used)
+    if turns.detection.numel() < SEQUENTIAL_BELOW * steps:
+        matched, before = _match_one_by_one(turns, uses, taken, used_matches)
     else:
         order = stable_order(step)
-        offers, uses = offers.rows(order), uses.index_select(0, order)
+        turns, uses = turns.rows(order), uses.index_select(0, order)
         sizes = torch.bincount(step).tolist()
-        remaining = torch.full_like(positive, -1)
-        claims, before = _claims_by_step(offers, uses, sizes, remaining, taken, claims_used)
-    stale = claims & before
-    # What one detection claims is disjoint: the sum is the union.
-    positive.index_add_(0, offers.detection, claims & offers.counted & ~stale)
-    ignored.index_add_(0, offers.detection, (claims & ~offers.counted) | stale)
+        remaining = torch.full((group.shape[0],), -1, dtype=torch.int64)
+        matched, before = _match_by_step(turns, uses, sizes, remaining, taken, used_matches)
+    on_used = matched & before
+    # The lanes of two turns of a pair are disjoint: their sum is their union.
+    positive.index_add_(0, turns.pair, matched & turns.counted & ~on_used)
+    ignored.index_add_(0, turns.pair, (matched & ~turns.counted) | on_used)
 
 
-def _claims_by_step(
-    offers: _Offers,
+def _match_by_step(
+    turns: _Turns,
     uses: Tensor,
     sizes: list[int],
     remaining: Tensor,
     taken: Tensor,
-    claims_used: bool,
+    used_matches: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Lanes that each offer claims, and in which its object was used before; by whole steps."""
-    columns = (offers.detection, offers.ground_truth, offers.bits, uses)
+    """[Q] each: lanes in which a turn matches, and those in which its ground truth was taken.
+
+    A whole step, the next turn of every group, is one set of tensor operations.
+    """
+    columns = (turns.detection, turns.ground_truth, turns.bits, uses)
     outcomes = []
     for detection, ground_truth, bits, use in zip(
         *(torch.split(column, sizes) for column in columns), strict=True
     ):
         left, used = remaining.index_select(0, detection), taken.index_select(0, ground_truth)
-        claim = _claim(left, bits, used, claims_used)
-        remaining.index_copy_(0, detection, left & ~claim)
-        taken.index_copy_(0, ground_truth, used | (claim & use))
-        outcomes.append((claim, used))
-    claims, before = zip(*outcomes, strict=True)
-    return torch.cat(claims), torch.cat(before)
+        matched = _matched_lanes(left, bits, used, used_matches)
+        remaining.index_copy_(0, detection, left & ~matched)
+        taken.index_copy_(0, ground_truth, used | (matched & use))
+        outcomes.append((matched, used))
+    matches, before = zip(*outcomes, strict=True)
+    return torch.cat(matches), torch.cat(before)
 
 
-def _claims_one_by_one(
-    offers: _Offers, uses: Tensor, taken: Tensor, claims_used: bool
+def _match_one_by_one(
+    turns: _Turns, uses: Tensor, taken: Tensor, used_matches: bool
 ) -> tuple[Tensor, Tensor]:
-    """The same in a plain loop, for few offers on the host."""
-    columns = (offers.detection, offers.ground_truth, offers.bits, uses)
-    earlier = taken.index_select(0, offers.ground_truth).tolist()
-    lanes = dict(zip(offers.ground_truth.tolist(), earlier, strict=True))
-    claims, before = [], []
+    """:func:`_match_by_step` as a plain loop, for few turns."""
+    columns = (turns.detection, turns.ground_truth, turns.bits, uses)
+    earlier = taken.index_select(0, turns.ground_truth).tolist()
+    lanes = dict(zip(turns.ground_truth.tolist(), earlier, strict=True))
+    matches, before = [], []
     current, left = -1, -1
     for detection, ground_truth, bits, use in zip(
         *(column.tolist() for column in columns), strict=True
@@ -266,13 +324,13 @@ def _claims_one_by_one(
         if detection != current:
             current, left = detection, -1
         used = lanes[ground_truth]
-        claim = _claim(left, bits, used, claims_used)
-        if claim:
-            left &= ~claim
-            lanes[ground_truth] = used | (claim & use)
-        claims.append(claim)
+        matched = _matched_lanes(left, bits, used, used_matches)
+        if matched:
+            left &= ~matched
+            lanes[ground_truth] = used | (matched & use)
+        matches.append(matched)
         before.append(used)
     # NumPy reads a list six times faster than torch.
     taken.numpy()[np.array(list(lanes), dtype=np.int64)] = list(lanes.values())
-    made, used_before = (np.array(words, dtype=np.int64) for words in (claims, before))
+    made, used_before = (np.array(words, dtype=np.int64) for words in (matches, before))
     return torch.from_numpy(made), torch.from_numpy(used_before)

@@ -1,8 +1,9 @@
 """The matcher of :mod:`greedy` as one Triton kernel, fused with the overlaps.
 
-One program is one image: its objects lie in lanes of a vector, its detections follow one another,
-and the bits of an object stay in registers. Nothing is read by the host, so that a flush does not
-wait.
+One program is one image: its ground truths lie side by side in a vector, its detections follow one
+another, and the lanes in which a ground truth is taken stay in registers. Matches are appended to
+the image's part of a table whose size the host knows. So nothing is read by the host, and a flush
+does not wait. If a part is too small a flag is set, and the chunk is matched again on the host.
 Float64 throughout, without fused multiply-add: the same bits as the plain path.
 
 Triton traps that this file steps around: a Python float compared with a float64 tensor becomes
@@ -16,49 +17,57 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .matchable import Matchable, Rules
+from .greedy import Matches
+from .problem import MatchProblem, MatchRules
 
 
 @triton.jit
-def _preferred(overlap, available, places, last_wins: tl.constexpr, size: tl.constexpr):
-    """Place of the object with bits available that has the largest overlap."""
-    # Bits of floats that are not negative rise with the floats; -1 is below all of them.
+def _preferred(overlap, available, indices, last_wins: tl.constexpr, size: tl.constexpr):
+    """Index of the ground truth with available lanes that has the largest overlap."""
+    # The bits of floats that are not negative rise with the floats; -1 is below all of them.
     key = tl.where(available != 0, overlap.to(tl.int64, bitcast=True), -1)
     best = key == tl.max(key, axis=0)
     if last_wins:
-        return tl.max(tl.where(best, places, -1), axis=0)
-    return tl.min(tl.where(best, places, size), axis=0)
+        return tl.max(tl.where(best, indices, -1), axis=0)
+    return tl.min(tl.where(best, indices, size), axis=0)
 
 
+# fmt: off
 @triton.jit
-def _claim(
-    offered,
-    overlap,
-    taken,
-    remaining,
-    uses,
-    places,
-    last_wins: tl.constexpr,
-    size: tl.constexpr,
-    claims_used: tl.constexpr,
+def _match_pass(
+    offered, overlap, taken, remaining, uses, indices, first_object, detection, slot, slot_end,
+    match_detection, match_ground_truth, match_overlap, match_positive, match_ignored,
+    counts: tl.constexpr, last_wins: tl.constexpr, size: tl.constexpr, used_matches: tl.constexpr,
 ):
-    """The rule itself: claims by falling overlap.
+    """Match a detection by falling overlap with ground truths that count, or with ignored ones.
 
-    Gives the claimed bits, those among them in which the object was used, and the new state.
+    Appends a row to the match table for each ground truth, and gives the new state.
     """
-    claimed = remaining - remaining
-    stale = claimed
-    available = offered & remaining if claims_used else offered & ~taken & remaining
+    available = offered & remaining if used_matches else offered & ~taken & remaining
     while tl.max((available != 0).to(tl.int32), axis=0) > 0:
-        best = places == _preferred(overlap, available, places, last_wins, size)
-        claims = tl.where(best, available, 0)
-        claim = tl.sum(claims, axis=0)
-        stale |= tl.sum(claims & taken, axis=0)
-        taken |= claims & uses
-        claimed |= claim
-        remaining &= ~claim
-        available = offered & remaining if claims_used else offered & ~taken & remaining
-    return claimed, stale, taken, remaining
+        chosen = _preferred(overlap, available, indices, last_wins, size)
+        best = indices == chosen
+        matches = tl.where(best, available, 0)
+        matched = tl.sum(matches, axis=0)
+        on_used = tl.sum(matches & taken, axis=0)
+        fits = slot < slot_end
+        tl.store(match_detection + slot, detection, mask=fits)
+        tl.store(match_ground_truth + slot, first_object + chosen, mask=fits)
+        # One entry is not 0, so that the sum is that entry.
+        value = tl.sum(tl.where(best, overlap, 0.0), axis=0)
+        tl.store(match_overlap + slot, value.to(tl.float32), mask=fits)
+        if counts:
+            tl.store(match_positive + slot, matched & ~on_used, mask=fits)
+            tl.store(match_ignored + slot, on_used, mask=fits)
+        else:
+            tl.store(match_positive + slot, matched - matched, mask=fits)
+            tl.store(match_ignored + slot, matched, mask=fits)
+        slot += 1
+        taken |= matches & uses
+        remaining &= ~matched
+        available = offered & remaining if used_matches else offered & ~taken & remaining
+    return taken, remaining, slot
+# fmt: on
 
 
 @triton.jit
@@ -111,22 +120,26 @@ def _passing(overlap, mine, thresholds, threshold_bits, num_thresholds, strict: 
 # fmt: off
 @triton.jit(do_not_specialize=["num_detections", "num_objects", "num_thresholds"])
 def match_kernel(
-    boxes, group, present, out_of_range, starts, object_boxes, object_group, object_starts,
+    boxes, group, present, starts, match_starts, object_boxes, object_group, object_starts,
     counted, exclusive, over_area, regions, epsilon, thresholds, threshold_bits,
-    true_positive, ignored, num_detections, num_objects, num_thresholds,
+    match_detection, match_ground_truth, match_overlap, match_positive, match_ignored, overflow,
+    num_detections, num_objects, num_thresholds,
     size: tl.constexpr, inclusive: tl.constexpr, strict: tl.constexpr, best_only: tl.constexpr,
-    last_wins: tl.constexpr, two_shapes: tl.constexpr, claims_used: tl.constexpr,
+    last_wins: tl.constexpr, two_shapes: tl.constexpr, used_matches: tl.constexpr,
 ):
-    """Match the detections of image ``program_id(0)``; arguments as in ``Matchable``."""
+    """Match the detections of image ``program_id(0)``; arguments as in ``MatchProblem``."""
     image = tl.program_id(0)
-    places = tl.arange(0, size)
-    at = tl.load(object_starts + image) + places
+    indices = tl.arange(0, size)
+    first = tl.load(object_starts + image)
+    at = first + indices
     valid = at < tl.load(object_starts + image + 1)
     its_group = tl.load(object_group + at, mask=valid, other=-1)
     counts = tl.load(counted + at, mask=valid, other=0)
     uses = tl.load(exclusive + at, mask=valid, other=0)
     by_area = tl.load(over_area + at, mask=valid, other=0) != 0
     taken = tl.zeros([size], dtype=tl.int64)
+    slot = tl.load(match_starts + image)
+    slot_end = tl.load(match_starts + image + 1)
     for row in range(tl.load(starts + image), tl.load(starts + image + 1)):
         mine = its_group == tl.load(group + row)
         overlap = _overlaps(boxes, row, num_detections, object_boxes, num_objects, at, valid,
@@ -139,45 +152,58 @@ def match_kernel(
             ignore_passes = _passing(covered, mine, thresholds, threshold_bits, num_thresholds,
                                      strict)
         if best_only:
-            best = places == _preferred(overlap, passes, places, last_wins, size)
+            best = indices == _preferred(overlap, passes, indices, last_wins, size)
             passes = tl.where(best, passes, 0)
             ignore_passes = tl.where(best, ignore_passes, 0)
         left = tl.load(present + row)
-        off = ~left
-        positive, stale, taken, left = _claim(passes & counts, overlap, taken, left, uses, places,
-                                              last_wins, size, claims_used)
-        dropped, _, taken, left = _claim(ignore_passes & ~counts, covered, taken, left, uses,
-                                         places, last_wins, size, claims_used)
-        off |= dropped | stale | (left & tl.load(out_of_range + row))
-        tl.store(true_positive + row, positive & ~stale)
-        tl.store(ignored + row, off)
+        taken, left, slot = _match_pass(
+            passes & counts, overlap, taken, left, uses, indices, first, row, slot, slot_end,
+            match_detection, match_ground_truth, match_overlap, match_positive, match_ignored,
+            True, last_wins, size, used_matches)
+        taken, left, slot = _match_pass(
+            ignore_passes & ~counts, covered, taken, left, uses, indices, first, row, slot,
+            slot_end, match_detection, match_ground_truth, match_overlap, match_positive,
+            match_ignored, False, last_wins, size, used_matches)
+    tl.store(overflow, 1, mask=slot > slot_end)
 # fmt: on
 
 
-def launch(rows: Matchable, rules: Rules, largest: int) -> tuple[Tensor, Tensor]:
+def launch(
+    problem: MatchProblem, rules: MatchRules, largest: int, capacity: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Match one word of lanes; waits for nothing.
 
     Args:
-        rows: detections and objects on CUDA.
+        problem: detections and ground truths on CUDA.
         rules: constants of the kernel.
-        largest: objects of the fullest image, known on the host.
+        largest: ground truths of the fullest image, known on the host.
+        capacity: rows of the match table, the last of ``match_starts``, known on the host.
 
     Returns:
-        ``true_positive`` and ``ignored`` [N] int64.
+        The columns of :class:`Matches`, [capacity] each, with -1 as detection in unused rows; and
+        [1] int32, not 0 if an image had more matches than rows.
     """
-    true_positive, ignored = torch.empty_like(rows.group), torch.empty_like(rows.group)
-    images, size = rows.starts.shape[0] - 1, max(16, triton.next_power_of_2(largest))
-    if images and rows.group.shape[0]:
+    rows = problem.group.new_full((capacity,), -1)
+    table = Matches(
+        rows,
+        torch.empty_like(rows),
+        torch.empty_like(rows, dtype=torch.float32),
+        torch.zeros_like(rows),
+        torch.zeros_like(rows),
+    )
+    overflow = rows.new_zeros(1, dtype=torch.int32)
+    images, size = problem.starts.shape[0] - 1, max(16, triton.next_power_of_2(largest))
+    if images and problem.group.shape[0]:
         match_kernel[(images,)](
-            *rows,
-            true_positive,
-            ignored,
-            rows.group.shape[0],
-            rows.object_group.shape[0],
-            rows.thresholds.shape[0],
+            *problem,
+            *table,
+            overflow,
+            problem.group.shape[0],
+            problem.object_group.shape[0],
+            problem.thresholds.shape[0],
             size=size,
             **rules._asdict(),
             num_warps=1 if size <= 64 else 4,
             enable_fp_fusion=False,
         )
-    return true_positive, ignored
+    return (*table, overflow)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from ..errors import InputError
 from ..inputs.layouts import LayoutRows
 from ..ops.boxes import BoxColumns, box_columns, intersection_over_union, pair_intersections
 from ..ops.ordering import rank_in_group, rank_order, stable_order
+from ..ops.selection import rows_where
 from ..protocols import LayoutProtocol
 from ..ragged import image_of_row, index_in_image
 from ..tables.records import Ids, MatchRecords
@@ -44,11 +46,11 @@ def match_layouts(
     """
     scene = _Scene(protocol, layouts, persons)
     if protocol.unit == "part":
-        positive, ignored = scene.judge_parts()
+        outcome = scene.judge_parts()
         rows = scene.parts_as_walked()
         layout, label = scene.owner.index_select(0, rows), layouts.part_labels.index_select(0, rows)
     else:
-        positive, ignored = scene.judge_layouts()
+        outcome = scene.judge_layouts()
         rows = layout = scene.walk
         label = torch.zeros_like(layout)
     device = layouts.boxes.device
@@ -56,19 +58,42 @@ def match_layouts(
     by_class = stable_order(label)
     rows, layout = rows.index_select(0, by_class), layout.index_select(0, by_class)
     class_counts = torch.zeros(num_classes, dtype=torch.int64, device=device)
+    matched = rows_where(outcome.positive.index_select(0, rows))
+    lane = torch.ones((matched.shape[0], 1), dtype=torch.int64, device=device)
+    partner = outcome.partner.index_select(0, rows.index_select(0, matched))
+    overlap = outcome.overlap.index_select(0, rows.index_select(0, matched))
+    # A skipped layout has no match; what is ignored without a match is ``out_of_range``.
+    skipped = outcome.skipped & ~outcome.positive
     return MatchRecords(
         image_ids=image_ids,
         image_sizes=torch.full((len(layouts.counts), 2), -1, dtype=torch.int32, device=device),
         class_counts=class_counts.index_add(0, label, torch.ones_like(label)),
         image=scene.image.index_select(0, layout).to(torch.int32),
         score=layouts.scores.index_select(0, layout),
-        out_of_range=torch.zeros((layout.shape[0], 1), dtype=torch.uint8, device=device),
-        claimant=torch.arange(layout.shape[0], device=device),
-        true_positive=positive.index_select(0, rows).long().unsqueeze(1),
-        ignored=ignored.index_select(0, rows).long().unsqueeze(1),
+        out_of_range=skipped.index_select(0, rows).to(torch.uint8).unsqueeze(1),
+        match_detection=matched,
+        match_ground_truth=partner.to(torch.int32),
+        match_overlap=overlap.float(),
+        match_true_positive=lane,
+        match_ignored=torch.zeros_like(lane),
         order=None if order is None else order.index_select(0, layout),
         **scene.ground_truth(),
     )
+
+
+class _Outcome(NamedTuple):
+    """What becomes of N layouts, or of P predicted parts.
+
+    Attributes:
+        positive, skipped: bool, true positives and those that do not exist for the protocol.
+        partner: int64 person, or true part, of a true positive.
+        overlap: float64 overlap with it; 1 where the protocol gives the person.
+    """
+
+    positive: Tensor
+    skipped: Tensor
+    partner: Tensor
+    overlap: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,28 +127,34 @@ class _Scene:
         """[Q] the person of each true part."""
         return _owner(self.persons)
 
-    @cached_property
+    @property
     def person(self) -> Tensor:
         """[N] the person that each layout is about, or NO_ONE."""
+        return self._person_and_overlap[0]
+
+    @cached_property
+    def _person_and_overlap(self) -> tuple[Tensor, Tensor]:
+        """[N] each: the person of each layout or NO_ONE, and the overlap of their boxes."""
         layouts, persons, rules = self.layouts, self.persons, self.protocol
         pairs = candidate_pairs(self.image, image_of_row(persons.counts, persons.boxes.device))
         if rules.persons == "given":
             wanted = layouts.object_index.index_select(0, pairs.detection)
             same = wanted == persons.object_index.index_select(0, pairs.ground_truth)
             person = torch.full_like(layouts.part_counts, NO_ONE)
-            return person.index_copy(0, pairs.detection[same], pairs.ground_truth[same])
+            person = person.index_copy(0, pairs.detection[same], pairs.ground_truth[same])
+            return person, torch.ones_like(person, dtype=torch.float64)
         boxes = self._columns(layouts.boxes, layouts.box_format)
         others = self._columns(persons.boxes, persons.box_format)
         best, overlap = _largest(pairs, self._overlap(pairs, boxes, others), len(self.image))
-        return torch.where(overlap >= rules.person_iou_threshold, best, NO_ONE)
+        return torch.where(overlap >= rules.person_iou_threshold, best, NO_ONE), overlap
 
     @cached_property
     def first(self) -> Tensor:
         """[N] bool: layouts that come first on their person."""
         return _first_of_group(self.person, self.walk)
 
-    def judge_layouts(self) -> tuple[Tensor, Tensor]:
-        """[N] bool each: true positives and skipped layouts.
+    def judge_layouts(self) -> _Outcome:
+        """The outcome of each layout.
 
         Raises:
             InputError: where the official code stops.
@@ -134,20 +165,25 @@ class _Scene:
             self._refuse_both_without_parts(known if until_correct else self.first)
         correct = self._parts_ok()
         if until_correct:
-            solved = _first_of_group(torch.where(correct, self.person, NO_ONE), self.walk)
-            return solved, ~known
-        if self.protocol.attempts == "first_only":
-            return self.first & correct, ~self.first
-        skipped = ~known if self.protocol.persons == "given" else torch.zeros_like(known)
-        return self.first & correct, skipped
+            positive = _first_of_group(torch.where(correct, self.person, NO_ONE), self.walk)
+            skipped = ~known
+        else:
+            positive = self.first & correct
+            skipped = torch.zeros_like(known)
+            if self.protocol.attempts == "first_only":
+                skipped = ~self.first
+            elif self.protocol.persons == "given":
+                skipped = ~known
+        return _Outcome(positive, skipped, *self._person_and_overlap)
 
-    def judge_parts(self) -> tuple[Tensor, Tensor]:
-        """[P] bool each: true positives and the parts of skipped layouts."""
+    def judge_parts(self) -> _Outcome:
+        """The outcome of each part; the parts of skipped layouts are skipped."""
         pairs, overlap = self._part_pairs(self.first)
         best, overlap = _largest(pairs, overlap, len(self.owner))
         claim = torch.where(overlap >= self.protocol.part_iou_threshold, best, NO_ONE)
         in_file = torch.arange(len(claim), device=claim.device)
-        return _first_of_group(claim, in_file), ~self.first.index_select(0, self.owner)
+        positive = _first_of_group(claim, in_file)
+        return _Outcome(positive, ~self.first.index_select(0, self.owner), best, overlap)
 
     def parts_as_walked(self) -> Tensor:
         """[P] predicted parts by image, type, layout as walked, and place in the layout."""

@@ -1,10 +1,9 @@
-"""Overlaps of candidate pairs by their masks, and matching by them."""
+"""Overlaps of candidate pairs by their masks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,71 +13,48 @@ from ..image_masks import BitMasks, ImageMasks, RleMasks
 from ..ops import rle
 from ..ops.boxes import intersection_over_area, intersection_over_union
 from ..ops.masks import common_pixels, extents
+from ..ragged import Detections, GroundTruths, starts_of_images
 from ..transfer import from_host
-from .fused import candidates, match_candidates
-from .matchable import Matchable, Rules
-from .pairs import PairRuns, Pairs
+from .pairs import Pairs
 
 Masks = Sequence[ImageMasks]
 
 
-class Overlaps(NamedTuple):
-    """Candidate pairs, in the order of :func:`candidate_pairs`, and their overlap [P] float64."""
-
-    pairs: Pairs
-    overlap: Tensor
-
-
-def mask_overlaps(
-    detection_group: Tensor,
-    object_group: Tensor,
-    row: Tensor,
-    present: Tensor,
-    masks: tuple[Masks, Masks],
-    starts: tuple[Tensor, Tensor],
-    over_area: Tensor,
-    least: float,
-) -> Overlaps:
-    """Pairs whose masks meet enough: pixels of both over pixels of either, or over the detection's.
+def overlaps_of_masks(
+    detections: Detections, ground_truths: GroundTruths, pairs: Pairs, over_area: Tensor
+) -> Tensor:
+    """[P] float64: pixels of both masks over pixels of either, or over the detection's.
 
     Args:
-        detection_group, object_group: [N] and [M]; detections stand image by image.
-        row: [N] int64, place in which each detection came.
-        present: [N] bool, detections that exist at all.
-        masks: of detections and of objects, by image.
-        starts: [I + 1] each, the rows of each image.
-        over_area: [M] bool, objects whose overlap is over the detection's area.
-        least: the lowest threshold; pairs of smaller overlap are left out.
-
-    The device is read for the sizes of the work.
+        detections, ground_truths: of a chunk, with masks.
+        pairs: [P] rows as they came; images rise.
+        over_area: [P] bool, crowds.
     """
-    runs = PairRuns.of(detection_group, object_group)
-    detections, objects, overlaps = [], [], []
-    for part in runs.portions():
-        made = runs.pairs(part)
-        pairs = made._replace(detection=made.detection + part.start)
-        wanted = present.index_select(0, pairs.detection)
-        i = row.index_select(0, pairs.detection)
-        if row.device.type != "cpu":  # on the host the counting itself looks at the extents
-            wanted = wanted & _touching(Pairs(i, pairs.ground_truth), masks)
-        chosen = wanted.nonzero().squeeze(1)
-        pairs, i = pairs.rows(chosen), i.index_select(0, chosen)
-        overlap = overlaps_of_pairs(i, pairs.ground_truth, masks, starts, over_area)
-        kept = (overlap >= least).nonzero().squeeze(1)
-        detections.append(pairs.detection.index_select(0, kept))
-        objects.append(pairs.ground_truth.index_select(0, kept))
-        overlaps.append(overlap.index_select(0, kept))
-    return Overlaps(Pairs(torch.cat(detections), torch.cat(objects)), torch.cat(overlaps))
+    masks = detections.masks or (), ground_truths.masks or ()
+    device = over_area.device
+    starts = tuple(starts_of_images(side.counts, device) for side in (detections, ground_truths))
+    if device.type == "cpu":  # counting common pixels looks at the extents itself
+        return overlaps_of_pairs(pairs, masks, starts, over_area)
+    close = _touching(pairs, masks).nonzero().squeeze(1)
+    some = overlaps_of_pairs(pairs.rows(close), masks, starts, over_area.index_select(0, close))
+    overlap = torch.zeros_like(over_area, dtype=torch.float64)
+    return overlap.index_copy_(0, close, some)
 
 
 def overlaps_of_pairs(
-    i: Tensor,
-    j: Tensor,
-    masks: tuple[Masks, Masks],
-    starts: tuple[Tensor, Tensor],
-    over_area: Tensor,
+    pairs: Pairs, masks: tuple[Masks, Masks], starts: Sequence[Tensor], over_area: Tensor
 ) -> Tensor:
-    """[P] float64 overlaps of masks ``i`` [P], rows as they came, images rising, and ``j`` [P]."""
+    """[P] float64 overlaps of the masks of pairs whose images rise.
+
+    Args:
+        pairs: [P] rows as they came.
+        masks: of detections and of ground truths, by image.
+        starts: [I + 1] each, the rows of each image.
+        over_area: [P] bool, pairs whose overlap is over the detection's area.
+
+    The device is read for the sizes of the work.
+    """
+    i, j = pairs
     images = torch.arange(len(masks[0]) + 1, device=i.device)
     bounds = torch.searchsorted(torch.bucketize(i, starts[0], right=True) - 1, images).tolist()
     first, second = (column.tolist() for column in starts)
@@ -87,21 +63,8 @@ def overlaps_of_pairs(
         if start < end:
             part = slice(start, end)
             rows, others = i[part] - first[image], j[part] - second[image]
-            crowd = over_area.index_select(0, j[part])
-            found.append(_overlaps(masks[0][image], masks[1][image], rows, others, crowd))
+            found.append(_overlaps(masks[0][image], masks[1][image], rows, others, over_area[part]))
     return torch.cat(found)
-
-
-def match_by_masks(rows: Matchable, rules: Rules, overlaps: Overlaps) -> tuple[Tensor, Tensor]:
-    """:func:`fused.match_word` with overlaps of masks, on the host; results on the device."""
-    device = rows.group.device
-    pairs = Pairs(*(column.cpu() for column in overlaps.pairs))
-    host = Matchable(*(column.cpu() for column in rows))
-    overlap = overlaps.overlap.cpu()
-    known = candidates(host, rules, pairs, overlap, overlap)
-    taken = torch.zeros_like(host.exclusive)
-    positive, ignored = match_candidates(host, rules, known, taken)
-    return positive.to(device), ignored.to(device)
 
 
 def _overlaps(first: ImageMasks, second: ImageMasks, i: Tensor, j: Tensor, crowd: Tensor) -> Tensor:

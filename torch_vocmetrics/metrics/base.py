@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
@@ -21,8 +21,9 @@ from ..transfer import read_device
 from .accumulated import Accumulated, Lockable
 from .identity import all_metrics, named_fault, refuse_other_rules, sizes, tables_of
 
-STATE_SCHEMA = 4
+STATE_SCHEMA = 5
 
+T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 """What a metric computes."""
 
@@ -42,9 +43,9 @@ class Metric(Lockable, ABC, Generic[R_co]):
 
     class_names: tuple[str, ...]
     label_ids: tuple[int, ...]
+    diagnostics = False  # whether the state has more than results need, for analyses
     _kinds: ClassVar[dict[str, type[Metric[Any]]]] = {}
-    _accumulated: Any
-    """The only attribute that changes: an :class:`Accumulated`."""
+    _accumulated: Any  # the only attribute that changes: an Accumulated
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -85,7 +86,7 @@ class Metric(Lockable, ABC, Generic[R_co]):
             StateError: if ranks differ in protocol, classes or version, or one is lost; if an image
                 came twice with different ground truth. Unless a rank is lost, all raise the same.
         """
-        return self._compute(sync, group, dst)
+        return self._of_all(lambda metric, distinct: metric._result(distinct), sync, group, dst)
 
     def reset(self) -> Self:
         """Forget everything, device included."""
@@ -234,6 +235,7 @@ class Metric(Lockable, ABC, Generic[R_co]):
         protocols = protocols_of(states[0], saved[0], str(paths[0]))
         try:
             metric = kind._of(protocols, states[0]["class_names"], states[0]["label_ids"])
+            metric.diagnostics = states[0].get("diagnostics", False) is True
         except Exception as error:  # forged classes may be of any type
             raise StateError(f"the state is damaged: {error!r}", where=str(paths[0])) from None
         parts = []
@@ -241,8 +243,6 @@ class Metric(Lockable, ABC, Generic[R_co]):
             with named_fault(path):
                 parts.append(metric._blank()._load(state))
         return metric._union(parts, states)
-
-    # What a metric adds --------------------------------------------------------------------------
 
     @classmethod
     @abstractmethod
@@ -294,8 +294,6 @@ class Metric(Lockable, ABC, Generic[R_co]):
             "label_ids": list(self.label_ids),
         }
 
-    # What all metrics share ----------------------------------------------------------------------
-
     def _settle(self) -> Any:
         """Everything seen so far, with all batches in the tables.
 
@@ -346,8 +344,10 @@ class Metric(Lockable, ABC, Generic[R_co]):
             self._accumulated = self._holding(tables, device, state["updated"])
         return self
 
-    def _compute(self, together: bool, group: Group, dst: int | None) -> R_co | None:
-        """Body of every ``compute``."""
+    def _of_all(
+        self, answer: Callable[[Any, Any], T], together: bool, group: Group, dst: int | None
+    ) -> T | None:
+        """``answer`` of a metric with the images of all ranks, and of its distinct images."""
         with host_work():
             ranks = num_ranks(group) if together else 1
             if together and ranks == 1:  # several ranks check it together, in sync
@@ -365,7 +365,7 @@ class Metric(Lockable, ABC, Generic[R_co]):
                 distinct = metric._distinct()
                 if together and dst not in (None, own_rank()):
                     return None
-                return metric._result(distinct)
+                return answer(metric, distinct)
 
     def _synced(self, group: Group, dst: int | None) -> Self:
         """A metric of its own with what all ranks have seen; two collectives."""

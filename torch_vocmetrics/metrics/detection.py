@@ -65,6 +65,7 @@ class Arguments(TypedDict, total=False):
     headline_area: str | None
     recall_levels: Sequence[float] | None
     class_agnostic: bool | None
+    diagnostics: bool
 
 
 class DetectionAP(RecordMetric[R_co], Generic[R_co]):
@@ -89,6 +90,9 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
             rules that differ from those of the protocol, or of every protocol of a list: short for
             ``dataclasses.replace(protocol, ...)``. None leaves a rule as it is. Area ranges are
             (name, lower, upper) triples in square pixels; ``max_detections=()`` is no limit.
+        diagnostics: also record what :mod:`torch_vocmetrics.analysis` needs of each detection: its
+            row in its image, and its best overlaps with ground truths of its own and of other
+            classes. This takes 20 bytes a detection, and matching is done on the host.
 
     Classes that are given by no argument are those of the data set that the protocol was made for:
     COCO's 80 with their category ids, VOC's 20 (10 in 2006) with labels from 0.
@@ -169,6 +173,7 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
         headline_area: str | None = None,
         recall_levels: Sequence[float] | None = None,
         class_agnostic: bool | None = None,
+        diagnostics: bool = False,
     ) -> None:
         rules = {
             "iou_thresholds": iou_thresholds,
@@ -189,6 +194,7 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
             prediction_columns=prediction_columns,
             target_columns=target_columns,
             unknown_labels=unknown_labels,
+            diagnostics=diagnostics,
         )
         names = [entry.name for entry in self.protocols]
         if not names or len(set(names)) < len(names):

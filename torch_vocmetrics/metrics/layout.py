@@ -41,9 +41,8 @@ from ..tables.records import MatchRecords, joined
 from ..transfer import to_host
 from .accumulated import MOST_PENDING, appended
 from .deferred import NOTHING_DEFERRED
-from .recorded import CHUNK_ROWS, NOTHING_PENDING, AccumulatedRecords, Fill, RecordMetric
-
-_LANE = Lanes(1, 1)
+from .record_state import CHUNK_ROWS, NOTHING_PENDING, AccumulatedRecords, Fill
+from .recorded import RecordMetric
 
 
 class LayoutAP(RecordMetric[LayoutResult]):
@@ -139,7 +138,7 @@ class LayoutAP(RecordMetric[LayoutResult]):
     def _result(self, distinct: Sequence[Sequence[MatchRecords]]) -> LayoutResult:
         records = MatchRecords.cat(distinct[0])
         by_score = self.protocol.walk == "by_confidence"
-        ranking = rank(records, _LANE, len(self.class_names), by_score=by_score)
+        ranking = rank(records, Lanes.of(self.protocol), len(self.class_names), by_score=by_score)
         return layout_result(self.protocol, ranking)
 
     @classmethod
@@ -187,8 +186,5 @@ class LayoutAP(RecordMetric[LayoutResult]):
             len(self.class_names),
             self._lanes(number),
             falling_scores=rules.walk == "by_confidence",
-            matchable="counted" if every else "all",
+            positives_count=every,
         )
-
-    def _lanes(self, number: int) -> Lanes:  # noqa: ARG002 - one protocol, one lane
-        return _LANE

@@ -22,7 +22,7 @@ from ..inputs.packing import Rows
 from ..inputs.per_image import refuse_other_ids
 from ..inputs.rules import InputRules
 from ..matching.masks import overlaps_of_pairs
-from ..matching.pairs import candidate_pairs
+from ..matching.pairs import Pairs, candidate_pairs
 from ..ops.boxes import box_columns, intersection_over_union, pair_intersections
 from ..ragged import image_of_row, starts_of_images
 from .classes import ClassNames, read_classes
@@ -193,5 +193,6 @@ class MaskQuality:
             leads[1:] = i[1:] != i[:-1]
             i, j, rows = i[leads], j[leads], rows[leads]
         starts = (starts_of_images(found.counts, device), starts_of_images(true.counts, device))
-        masks = overlaps_of_pairs(i, j, (found.masks, true.masks), starts, crowd)
+        crowds = crowd.index_select(0, j)
+        masks = overlaps_of_pairs(Pairs(i, j), (found.masks, true.masks), starts, crowds)
         return found.labels.index_select(0, i), iou.index_select(0, rows), masks

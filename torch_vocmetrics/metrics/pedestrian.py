@@ -22,19 +22,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from torch import Tensor
-
 from ..curves.miss_rate_result import miss_rate_result
 from ..errors import InputError
 from ..inputs.box_formats import BoxFormat
 from ..inputs.images import Batch
 from ..inputs.packing import Rows
-from ..matching.pedestrians import match_pedestrians
 from ..protocols import MissRateProtocol, load_protocol
-from ..ragged import Detections, GroundTruths
 from ..results import MissRateResult
-from ..tables.records import Ids, MatchRecords
-from .recorded import AccumulatedRecords, RecordMetric
+from ..tables.records import MatchRecords
+from .record_state import AccumulatedRecords
+from .recorded import RecordMetric
 
 
 class LogAverageMissRate(RecordMetric[MissRateResult]):
@@ -47,6 +44,7 @@ class LogAverageMissRate(RecordMetric[MissRateResult]):
         label_id: the value of the class in ``labels``.
         box_format, prediction_columns, target_columns, unknown_labels: as for
             :class:`DetectionAP <torch_vocmetrics.DetectionAP>`.
+        diagnostics: as for :class:`~torch_vocmetrics.DetectionAP`.
 
     Raises:
         ProtocolError: if the protocol is unknown (with the near names) or faulty.
@@ -75,6 +73,7 @@ class LogAverageMissRate(RecordMetric[MissRateResult]):
         prediction_columns: Sequence[str] | None = None,
         target_columns: Sequence[str] | None = None,
         unknown_labels: Literal["error", "drop"] = "error",
+        diagnostics: bool = False,
     ) -> None:
         protocol = load_protocol(protocol, MissRateProtocol)
         self.protocol = protocol
@@ -87,6 +86,7 @@ class LogAverageMissRate(RecordMetric[MissRateResult]):
             prediction_columns=prediction_columns,
             target_columns=target_columns,
             unknown_labels=unknown_labels,
+            diagnostics=diagnostics,
         )
 
     def update(self, predictions: Sequence[Rows] | Rows, targets: Sequence[Rows] | Rows) -> Self:
@@ -118,22 +118,6 @@ class LogAverageMissRate(RecordMetric[MissRateResult]):
         cls, protocols: Sequence[Any], class_names: Sequence[str], label_ids: Sequence[int]
     ) -> Self:
         return cls(protocols[0], class_name=class_names[0], label_id=label_ids[0])
-
-    def _match_chunk(
-        self,
-        protocol: Any,
-        detections: Detections,
-        ground_truths: GroundTruths,
-        image_ids: Ids | None,
-        image_sizes: Tensor,
-    ) -> MatchRecords:
-        return match_pedestrians(
-            protocol,
-            detections,
-            ground_truths,
-            image_ids=image_ids,
-            image_sizes=image_sizes,
-        )
 
     def _check_conventions(self, batch: Batch, state: AccumulatedRecords) -> None:
         super()._check_conventions(batch, state)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
-from operator import mul
-from typing import Any, Generic, NamedTuple, Self
+from typing import Any, Generic, Self
 
+import torch
 from torch import Tensor
 
 from ..curves.ranking import distinct_images
+from ..distributed import Group
 from ..errors import InputError
 from ..host_work import host_work
 from ..inputs.box_scale import SIDES, BoxScale
@@ -28,74 +29,22 @@ from ..inputs.packing import Rows
 from ..inputs.per_image import kind_of_ids, refuse_other_ids
 from ..inputs.rules import InputRules
 from ..lanes import Lanes
-from ..matching import match_images
+from ..matching import Chunk, match_chunk
 from ..protocols import DetectionProtocol, MissRateProtocol
 from ..ragged import Detections, GroundTruths, even_shares
+from ..records import Records
 from ..tables.record_checks import RecordRules, check_records, check_same_images
-from ..tables.records import OPTIONAL, TENSORS, Ids, MatchRecords, cat_ids, joined
+from ..tables.records import OPTIONAL, TENSORS, MatchRecords, cat_ids, joined
 from ..tables.repeats import repeats
-from ..transfer import to_device
-from .accumulated import MOST_PENDING, Accumulated, appended
+from ..transfer import reads_are_free, to_device
+from . import record_state
+from .accumulated import MOST_PENDING, appended
 from .base import Metric, R_co
 from .classes import ClassNames, read_classes
 from .deferred import NOTHING_DEFERRED, Deferred
+from .record_state import NOTHING_PENDING, AccumulatedRecords, Unread
 
-CHUNK_ROWS = 2**16
-CHUNK_PAIRS = 2**22
-CHUNK_MASK_BYTES = 2**25
-"""A chunk is matched when it holds so many rows, pairs (by their bound), or bytes of masks."""
-
-RecordProtocol = DetectionProtocol | MissRateProtocol
-
-
-class Fill(NamedTuple):
-    """How full a chunk is.
-
-    Attributes:
-        rows: images, detections and ground truths.
-        pairs: the bound of candidate pairs, all detections of an image with all its ground truths.
-        mask_bytes: memory of the masks.
-    """
-
-    rows: int = 0
-    pairs: int = 0
-    mask_bytes: int = 0
-
-    def plus(self, batch: Batch) -> Fill:
-        """With one batch more."""
-        detections, ground_truths = batch.detections.counts, batch.ground_truths.counts
-        return Fill(
-            self.rows + sum(detections) + sum(ground_truths) + batch.num_images,
-            self.pairs + sum(map(mul, detections, ground_truths)),
-            self.mask_bytes + batch.mask_bytes,
-        )
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the chunk is to be matched."""
-        return (
-            self.rows >= CHUNK_ROWS
-            or self.pairs >= CHUNK_PAIRS
-            or self.mask_bytes >= CHUNK_MASK_BYTES
-        )
-
-
-NOTHING_PENDING = Fill()
-
-
-@dataclass(frozen=True, eq=False)
-class AccumulatedRecords(Accumulated):
-    """What a metric of match records has seen.
-
-    Attributes:
-        fill: of the pending batches.
-        deferred: what devices have checked of the values in ``tables``.
-        box_scales: what is known of the boxes of either side.
-    """
-
-    fill: Fill = NOTHING_PENDING
-    deferred: Deferred = NOTHING_DEFERRED
-    box_scales: tuple[BoxScale, ...] = ()
+HOST = torch.device("cpu")
 
 
 class RecordMetric(Metric[R_co], Generic[R_co]):
@@ -107,13 +56,15 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
 
     def __init__(
         self,
-        protocols: Sequence[RecordProtocol],
+        protocols: Sequence[DetectionProtocol | MissRateProtocol],
         *,
         num_classes: int | None,
         class_names: ClassNames | None,
         label_ids: Sequence[int] | None,
+        diagnostics: bool = False,
         **arguments: Any,
     ) -> None:
+        self.diagnostics = diagnostics
         self.protocols: tuple[Any, ...] = tuple(protocols)
         classes = read_classes(num_classes, class_names, label_ids, protocols)
         self.class_names, self.label_ids = classes.names, classes.labels
@@ -180,6 +131,45 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
             self._accumulated = self._with_batch(self._with_scales(state, batch), batch)
         return self
 
+    def records(
+        self,
+        protocol: str | None = None,
+        *,
+        sync: bool = True,
+        group: Group = None,
+        dst: int | None = None,
+    ) -> Records | None:
+        """Which detection matched which ground truth; a collective in a process group.
+
+        Args:
+            protocol: the name of one of the metric's protocols, if it has several.
+            sync, group, dst: as for :meth:`compute`.
+
+        Returns:
+            Tables of images, ground truths, detections and matches, without repeated images; None
+            on the ranks that ``dst`` leaves out.
+
+        Raises:
+            InputError: if the metric has no such protocol; else as :meth:`compute`.
+        """
+        names = [one.name for one in self.protocols]
+        if protocol is None and len(names) == 1:
+            protocol = names[0]
+        if protocol not in names:
+            raise InputError(f"must be one of {', '.join(names)}", where="protocol", got=protocol)
+        number = names.index(protocol)
+
+        def tables(metric: Any, distinct: Sequence[Sequence[MatchRecords]]) -> Records:
+            rules, names = metric.protocols[number], metric.class_names
+            if isinstance(rules, DetectionProtocol):
+                names = rules.evaluated_classes(names)
+            return Records.of(rules, names, MatchRecords.cat(distinct[number]))
+
+        return self._of_all(tables, sync, group, dst)
+
+    def _identity(self) -> dict[str, Any]:
+        return super()._identity() | {"diagnostics": self.diagnostics}
+
     def _with_batch(self, state: AccumulatedRecords, batch: Batch) -> AccumulatedRecords:
         """With one batch more; a chunk that is full is matched."""
         if state.pending and batch.box_formats != state.pending[0].box_formats:
@@ -194,6 +184,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
             fill=state.fill.plus(batch),
             deferred=state.deferred,
             box_scales=state.box_scales,
+            unread=state.unread,
         )
         full = state.fill.is_full or len(state.pending) >= MOST_PENDING
         return self._flushed(state) if full else state
@@ -204,7 +195,9 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
             state = self._settle()
             ids = cat_ids([part.image_ids for part in state.tables[0] if part.num_images])
             if not repeats(ids):
-                tables = tuple(joined(parts, CHUNK_ROWS // 2) for parts in state.tables)
+                tables = tuple(
+                    joined(parts, record_state.CHUNK_ROWS // 2) for parts in state.tables
+                )
                 self._accumulated = replace(state, tables=tables)
                 return tables
         records = self._joined().whole
@@ -221,13 +214,31 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         if (fault := next((error for error in errors if error), None)) is not None:
             raise fault
         state = self._flushed(state)
-        tables = [
-            parts
-            if parts[0].device.type == "cpu"  # on the host chunks are compact
-            else tuple(part.compact(self._lanes(number)) for part in parts)
-            for number, parts in enumerate(state.tables)
-        ]
-        return replace(state, tables=tuple(tables), deferred=NOTHING_DEFERRED)
+        again = self._matched_again(state)
+        tables = []
+        for number, parts in enumerate(state.tables):
+            limits = self.protocols[number].max_detections
+            tables.append(
+                parts
+                if reads_are_free(parts[0].device)  # then chunks are compact
+                else tuple(
+                    again.get((number, id(part)), part).compact(limits[-1] if limits else None)
+                    for part in parts
+                )
+            )
+        return replace(state, tables=tuple(tables), deferred=NOTHING_DEFERRED, unread=())
+
+    def _matched_again(self, state: AccumulatedRecords) -> dict[tuple[int, int], MatchRecords]:
+        """Records in place of those whose table of matches was too small, by protocol and part."""
+        if not state.unread:
+            return {}
+        overflows = torch.cat([one.overflow for one in state.unread]).tolist()
+        again = {}
+        for one, overflow in zip(state.unread, overflows, strict=True):
+            if overflow:
+                on_host = match_chunk(self.protocols[one.number], one.chunk.to(HOST))
+                again[one.number, id(one.records)] = on_host.records.to(one.chunk.device)
+        return again
 
     def _columns(self, tables: Sequence[MatchRecords]) -> dict[str, Any]:
         names = (*TENSORS, *OPTIONAL)
@@ -251,10 +262,14 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         """What the protocol says of its records, for the check of states that were read."""
         protocol, lanes = self.protocols[number], self._lanes(number)
         if isinstance(protocol, MissRateProtocol):
-            return RecordRules(1, lanes, score_limits=len(protocol.jaccard_scores))
+            return RecordRules(
+                1,
+                lanes,
+                used_matches=protocol.used_objects == "ignore_detection",
+                score_limits=len(protocol.jaccard_scores),
+            )
         reusable = set(protocol.reusable_flags) - set(protocol.ignored_flags)
-        matchable = "none" if reusable else "counted"
-        return RecordRules(self._num_classes(number), lanes, matchable=matchable)
+        return RecordRules(self._num_classes(number), lanes, one_match_each=not reusable)
 
     def _flushed(self, state: AccumulatedRecords) -> AccumulatedRecords:
         """The same with pending batches matched and their boxes dropped."""
@@ -268,40 +283,28 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         device = detections.boxes.device
         sizes = to_device([sizes], device)[0]
         matched: list[list[MatchRecords]] = [[] for _ in self.protocols]
-        shares = state.fill.rows // CHUNK_ROWS  # a single batch may be many chunks
+        shares = state.fill.rows // record_state.CHUNK_ROWS  # a single batch may be many chunks
+        unread = []
         for images in even_shares(detections.counts, ground_truths.counts, shares):
+            chunk = Chunk(
+                detections.images(images),
+                ground_truths.images(images),
+                len(self.class_names),
+                None if ids is None else ids[images],
+                sizes[images],
+            )
             for number, protocol in enumerate(self.protocols):
-                part = self._match_chunk(
-                    protocol,
-                    detections.images(images),
-                    ground_truths.images(images),
-                    None if ids is None else ids[images],
-                    sizes[images],
-                )
-                # On a device that would wait; it is done when the records are read.
-                part = part.compact(self._lanes(number)) if device.type == "cpu" else part
-                matched[number].append(part)
-        tables = tuple(map(appended, state.tables, matched))
-        return replace(state, tables=tables, pending=(), fill=NOTHING_PENDING, deferred=deferred)
-
-    def _match_chunk(
-        self,
-        protocol: Any,
-        detections: Detections,
-        ground_truths: GroundTruths,
-        image_ids: Ids | None,
-        image_sizes: Tensor,
-    ) -> MatchRecords:
-        """Match a chunk as a protocol of the metric's task does; boxes are not kept."""
-        if protocol.class_agnostic:
-            detections, ground_truths = detections.of_one_class(), ground_truths.of_one_class()
-        return match_images(
-            protocol,
-            detections,
-            ground_truths,
-            num_classes=len(protocol.evaluated_classes(self.class_names)),
-            image_ids=image_ids,
-            image_sizes=image_sizes,
+                found = match_chunk(protocol, chunk, diagnostics=self.diagnostics)
+                matched[number].append(found.records)
+                if found.overflow is not None:
+                    unread.append(Unread(number, found.records, chunk, found.overflow))
+        return replace(
+            state,
+            tables=tuple(map(appended, state.tables, matched)),
+            pending=(),
+            fill=NOTHING_PENDING,
+            deferred=deferred,
+            unread=(*state.unread, *unread),
         )
 
     def _deferred(self, state: AccumulatedRecords) -> Deferred:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+from .overlaps import known_overlap
 from .rules import (
     Protocol,
     ascending,
@@ -113,7 +114,7 @@ class DetectionProtocol(Protocol):
         "matching", ascending(5e-324, 1.0, least=1), read_levels
     )
     iou_threshold_ceiling: float = rule("matching", positive)
-    overlap_of: str = rule("matching", one_of("boxes", "masks"))
+    overlap_of: str = rule("matching", known_overlap)
     comparison: str = rule("matching", one_of(">=", ">"))
     candidates: str = rule("matching", one_of("best", "all"))
     equal_overlaps: str = rule("matching", one_of("first", "last"))
@@ -137,8 +138,8 @@ class DetectionProtocol(Protocol):
             yield "precision_epsilon must be above 0 for recall_grid, and 0 for the others"
         if self.overlap_of == "masks" and self.coordinates == "inclusive_pixels":
             yield "coordinates must be continuous where overlap_of is masks"
-        if self.overlap_of == "boxes" and self.detection_area == "mask":
-            yield "detection_area must be box where overlap_of is boxes"
+        if self.overlap_of != "masks" and self.detection_area == "mask":
+            yield f"detection_area must be box where overlap_of is {self.overlap_of}"
 
     @property
     def lane_shape(self) -> tuple[int, int]:
@@ -162,7 +163,7 @@ class DetectionProtocol(Protocol):
     @property
     def uses_boxes(self) -> bool:
         """Whether detections need boxes."""
-        return self.overlap_of == "boxes" or self.detection_area == "box"
+        return self.overlap_of != "masks" or self.detection_area == "box"
 
     @property
     def thresholds(self) -> tuple[float, ...]:

@@ -58,6 +58,11 @@ class LayoutProtocol(Protocol):
             yield "attempts must be first_uses_up where persons are detected"
 
     @property
+    def lane_shape(self) -> tuple[int, int]:
+        """One area range, one threshold."""
+        return 1, 1
+
+    @property
     def class_names(self) -> tuple[str, ...]:
         """What is ranked on its own: each part, or the layout as a whole."""
         return self.parts if self.unit == "part" else ("layout",)

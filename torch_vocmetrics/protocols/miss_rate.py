@@ -193,6 +193,7 @@ class MissRateProtocol(Protocol):
     """
 
     task: ClassVar[str] = "miss_rate"
+    overlap_of: ClassVar[str] = "boxes"
 
     inverted_boxes: str = rule("boxes", one_of("accept", "error"))
     clipping: str = rule("boxes", one_of("none", "image"))

@@ -9,7 +9,7 @@ import torch
 
 from ..lanes import BITS, BYTE, Lanes
 from .columns import FLOATS, check_bits, check_column, check_image_ids
-from .records import OPTIONAL, TENSORS, MatchRecords, class_and_image
+from .records import DIAGNOSTICS, OPTIONAL, TENSORS, MatchRecords, class_and_image
 
 
 class RecordRules(NamedTuple):
@@ -19,15 +19,18 @@ class RecordRules(NamedTuple):
         num_classes: K.
         lanes: which lanes there are.
         falling_scores: whether the detections of an image and class come by falling score.
-        matchable: which objects are matched at most once in a lane: ``"counted"`` objects in the
-            lanes in which they count, ``"all"`` objects in all lanes, or ``"none"``.
+        positives_count: whether true positives match ground truths that count.
+        one_match_each: whether a ground truth has one true positive at most in a lane.
+        used_matches: whether a detection may be ignored since its ground truth was taken.
         score_limits: L of ``image_counts``; 0 where the protocol has no such column.
     """
 
     num_classes: int
     lanes: Lanes
     falling_scores: bool = True
-    matchable: str = "counted"
+    positives_count: bool = True
+    one_match_each: bool = True
+    used_matches: bool = False
     score_limits: int = 0
 
 
@@ -36,8 +39,8 @@ def check_records(records: MatchRecords, rules: RecordRules) -> None:
     _check_columns(records, rules)
     _check_bits(records, rules.lanes)
     _check_order(records, rules)
-    if rules.matchable != "none":
-        _check_matches(records, rules)
+    _check_matches(records, rules)
+    _check_lanes_of_matches(records, rules)
 
 
 def check_same_images(records: Sequence[MatchRecords]) -> None:
@@ -73,9 +76,8 @@ def _check_columns(records: MatchRecords, rules: RecordRules) -> None:
     check_column("out_of_range", records.out_of_range, (torch.uint8,), (N, lanes.area_bytes))
     if records.order is not None:
         check_column("order", records.order, int64, (N,))
-    claimant = check_column("claimant", records.claimant, int64, (None,), low=0, high=N - 1)
-    for name in ("true_positive", "ignored"):
-        check_column(name, getattr(records, name), int64, (claimant.shape[0], lanes.words))
+    _check_match_columns(records, lanes)
+    _check_diagnostics(records)
     shape = (I, rules.score_limits, 3)
     if records.image_counts is not None:
         counts = check_column("image_counts", records.image_counts, int32, shape, low=0)
@@ -88,15 +90,49 @@ def _check_columns(records: MatchRecords, rules: RecordRules) -> None:
         raise ValueError("the columns are on different devices")
 
 
+def _check_match_columns(records: MatchRecords, lanes: Lanes) -> None:
+    """Type, dtype, shape and range of the columns of matches."""
+    int32, int64 = (torch.int32,), (torch.int64,)
+    N, M = records.num_detections, records.num_ground_truths
+    detection = check_column(
+        "match_detection", records.match_detection, int64, (None,), low=0, high=N - 1
+    )
+    H = detection.shape[0]
+    pair = records.match_ground_truth
+    check_column("match_ground_truth", pair, int32, (H,), low=0, high=M - 1)
+    overlap = records.match_overlap
+    check_column("match_overlap", overlap, (torch.float32,), (H,), low=0, high=torch.inf)
+    for name in ("match_true_positive", "match_ignored"):
+        check_column(name, getattr(records, name), int64, (H, lanes.words))
+
+
+def _check_diagnostics(records: MatchRecords) -> None:
+    """The columns that are kept on request: all or none."""
+    given = [name for name in DIAGNOSTICS if getattr(records, name) is not None]
+    if not given:
+        return
+    if len(given) < len(DIAGNOSTICS):
+        raise ValueError(f"columns of diagnostics are missing: only {', '.join(given)}")
+    int32, N, M = (torch.int32,), records.num_detections, records.num_ground_truths
+    for name in DIAGNOSTICS:
+        column = getattr(records, name)
+        if name.endswith("overlap"):
+            check_column(name, column, (torch.float32,), (N,), low=0, high=torch.inf)
+        elif name == "index":
+            check_column(name, column, int32, (N,), low=0)
+        else:
+            check_column(name, column, int32, (N,), low=-1, high=M - 1)
+
+
 def _check_bits(records: MatchRecords, lanes: Lanes) -> None:
     """Bits stand for lanes and area ranges that are there, and exclude each other."""
     total = lanes.num_areas * lanes.num_thresholds
     words = [_ones(min(total - BITS * word, BITS)) for word in range(lanes.words)]
-    for name in ("ground_truth_counted", "true_positive", "ignored"):
+    for name in ("ground_truth_counted", "match_true_positive", "match_ignored"):
         check_bits(name, getattr(records, name), words)
     areas = [_ones(min(lanes.num_areas - BYTE * n, BYTE)) for n in range(lanes.area_bytes)]
     check_bits("out_of_range", records.out_of_range, areas)
-    if (records.true_positive & records.ignored).any():
+    if (records.match_true_positive & records.match_ignored).any():
         raise ValueError("a detection is both a true positive and ignored")
     unknown = records.image_sizes < 0
     if (unknown[:, 0] != unknown[:, 1]).any():
@@ -107,8 +143,6 @@ def _check_order(records: MatchRecords, rules: RecordRules) -> None:
     """Detections stand by class, image and falling score; objects by image."""
     if int(records.class_counts.sum()) != records.num_detections:
         raise ValueError(f"column class_counts does not add up to {records.num_detections}")
-    if (records.claimant.diff() <= 0).any():
-        raise ValueError("column claimant does not rise")
     if (records.ground_truth_image.diff() < 0).any():
         raise ValueError("objects are not ordered by image")
     group = class_and_image(records.label, records.image, records.num_images)
@@ -120,27 +154,40 @@ def _check_order(records: MatchRecords, rules: RecordRules) -> None:
 
 
 def _check_matches(records: MatchRecords, rules: RecordRules) -> None:
-    """In no image, class and lane there are more true positives than objects to match."""
-    rows = (records.true_positive != 0).any(dim=1).nonzero().squeeze(1)
-    if not rows.numel():
-        return
-    images = records.num_images
-    detections = records.claimant.index_select(0, rows)
-    found = class_and_image(records.label, records.image, images).index_select(0, detections)
-    objects = class_and_image(records.ground_truth_label.long(), records.ground_truth_image, images)
-    both = torch.cat([found, objects])
-    groups, numbers = both.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-    mine, theirs = numbers.split([found.shape[0], objects.shape[0]])
-    positive = records.true_positive.index_select(0, rows)
-    counted = records.ground_truth_counted
-    counted = counted if rules.matchable == "counted" else torch.full_like(counted, -1)
+    """Matches stand by detection and ground truth, which are of one image and class."""
+    detection, pair = records.match_detection, records.match_ground_truth.long()
+    steps = detection.diff()
+    if (steps < 0).any() or ((steps == 0) & (pair.diff() <= 0)).any():
+        raise ValueError("matches are not ordered by detection and ground truth")
+    for what, mine, theirs in (
+        ("image", records.image, records.ground_truth_image),
+        ("class", records.label, records.ground_truth_label),
+    ):
+        if (mine.index_select(0, detection) != theirs.index_select(0, pair)).any():
+            raise ValueError(f"a match is of a detection and a ground truth of another {what}")
+    positive, ignored = records.match_true_positive, records.match_ignored
+    if not ((positive | ignored) != 0).any(dim=1).all():
+        raise ValueError("a match is in no lane")
+    counted = records.ground_truth_counted.index_select(0, pair)
+    if rules.positives_count and (positive & ~counted).any():
+        raise ValueError("a true positive matches a ground truth that does not count")
+    if rules.positives_count and not rules.used_matches and (ignored & counted).any():
+        raise ValueError("a detection is ignored though its ground truth counts")
+
+
+def _check_lanes_of_matches(records: MatchRecords, rules: RecordRules) -> None:
+    """In a lane a detection has one match, and a ground truth one true positive, at most."""
+    positive = records.match_true_positive
+    both = positive | records.match_ignored
+    pair = records.match_ground_truth.long()
     for lane in range(rules.lanes.num_areas * rules.lanes.num_thresholds):
         word, bit = divmod(lane, BITS)
-        free = torch.zeros(groups.shape[0], dtype=torch.int64, device=groups.device)
-        free.index_add_(0, theirs, counted[:, word] >> bit & 1)
-        free.index_add_(0, mine, positive[:, word] >> bit & 1, alpha=-1)
-        if (free < 0).any():
-            raise ValueError("an image has more true positives than objects")
+        matched = records.match_detection[(both[:, word] >> bit & 1).bool()]
+        if (matched.diff() == 0).any():
+            raise ValueError("a detection has two matches in a lane")
+        found = pair[(positive[:, word] >> bit & 1).bool()]
+        if rules.one_match_each and found.unique().shape[0] < found.shape[0]:  # type: ignore[no-untyped-call]
+            raise ValueError("a ground truth has two true positives in a lane")
 
 
 def _ones(count: int) -> int:

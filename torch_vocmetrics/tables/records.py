@@ -1,17 +1,16 @@
 """Match records: flat tables, the only state of a detection metric.
 
 Every number that can be asked of a matched data set is read off these tables without matching
-again. Detections are ordered by class, image (as they came), falling score, then place: classes,
+again. Detections are ordered by class, image (as they came), falling score, then position: classes,
 which are evaluated one after the other, are slices, and in them a limit of detections of an image
-is a prefix. Most detections claim no object, and what becomes of them follows from their area: only
-the others have lanes.
+is a prefix. Most detections match no ground truth, and whether these are ignored follows from their
+area: only matches have lanes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import reduce
 from itertools import accumulate
 from typing import Any, Self
 
@@ -19,8 +18,8 @@ import torch
 from torch import Tensor
 
 from ..errors import StateError
-from ..lanes import Lanes, lanes_of_areas
-from ..ops.ordering import stable_order
+from ..lanes import Lanes
+from ..ops.ordering import rank_in_group, stable_order
 from ..ops.selection import rows_where, take
 from ..ops.sums import sums_before
 
@@ -29,24 +28,34 @@ Ids = tuple[int | str, ...]
 
 @dataclass(frozen=True, eq=False)
 class MatchRecords:
-    """Outcomes of matching, 9 bytes a detection with float32 scores and up to 8 area ranges.
+    """Outcomes of matching: 9 bytes a detection with float32 scores and up to 8 area ranges, and
+    32 bytes a match in up to 63 lanes.
 
-    A detection that is no claimant is no true positive, and is ignored in all lanes of the area
-    ranges ``out_of_range``.
+    In a lane a detection is a true positive or ignored as its matches say; without a match in the
+    lane it is ignored if the lane is of an area range in ``out_of_range``, and else a false
+    positive.
 
     Attributes:
         image_ids: one id an image, all int or all str; None where none were given.
         image_sizes: [I, 2] int32 height and width, -1 where unknown.
-        ground_truth_image, ground_truth_label: [M] int32.
+        ground_truth_image, ground_truth_label: [M] int32; those of an image as they came.
         ground_truth_area: [M] float64.
-        ground_truth_counted: [M, words] int64, lanes in which the object counts.
+        ground_truth_counted: [M, words] int64, lanes in which the ground truth counts.
         class_counts: [K] int64, detections of each class.
         image: [N] int32, row in the image table.
         score: [N] float32 or float64.
         out_of_range: [N, bytes] uint8 area ranges.
-        claimant: [H] int64, rising: detections that claim an object in any lane.
-        true_positive, ignored: [H, words] int64, all of their lanes.
+        match_detection: [H] int64 row of the detection, rising. A detection may match different
+            ground truths in different lanes, and then has several rows.
+        match_ground_truth: [H] int32 row of the ground truth, rising within a detection.
+        match_overlap: [H] float32 overlap that decided.
+        match_true_positive, match_ignored: [H, words] int64 lanes.
         order: [N] int64 that breaks ties of score in place of image and row, or None.
+        index: [N] int32 row of the detection in its image as it came, or None (diagnostics).
+        best_overlap, best_other_overlap: [N] float32 largest overlap with a ground truth of the
+            same class, or of any other class, that no flag excuses; or None (diagnostics).
+        best_ground_truth, best_other_ground_truth: [N] int32 rows of these, -1 where there is no
+            overlap; or None (diagnostics).
         image_counts: [I, L, 3] int32 whole numbers of each image that are no outcome of a lane
             (CrowdHuman's Jaccard index), or None.
     """
@@ -61,10 +70,17 @@ class MatchRecords:
     image: Tensor
     score: Tensor
     out_of_range: Tensor
-    claimant: Tensor
-    true_positive: Tensor
-    ignored: Tensor
+    match_detection: Tensor
+    match_ground_truth: Tensor
+    match_overlap: Tensor
+    match_true_positive: Tensor
+    match_ignored: Tensor
     order: Tensor | None
+    index: Tensor | None = None
+    best_overlap: Tensor | None = None
+    best_ground_truth: Tensor | None = None
+    best_other_overlap: Tensor | None = None
+    best_other_ground_truth: Tensor | None = None
     image_counts: Tensor | None = None
 
     @property
@@ -81,6 +97,11 @@ class MatchRecords:
     def num_detections(self) -> int:
         """N."""
         return self.score.shape[0]
+
+    @property
+    def num_ground_truths(self) -> int:
+        """M."""
+        return self.ground_truth_image.shape[0]
 
     @property
     def label(self) -> Tensor:
@@ -108,9 +129,11 @@ class MatchRecords:
             image=whole,
             score=whole.float(),
             out_of_range=torch.zeros((0, lanes.area_bytes), dtype=torch.uint8, device="cpu"),
-            claimant=whole.long(),
-            true_positive=bits,
-            ignored=bits,
+            match_detection=whole.long(),
+            match_ground_truth=whole,
+            match_overlap=whole.float(),
+            match_true_positive=bits,
+            match_ignored=bits,
             order=None,
         )
 
@@ -119,28 +142,28 @@ class MatchRecords:
         """One after the other, rows renumbered.
 
         Raises:
-            StateError: if some parts have image ids or ``order`` and others have none.
+            StateError: if some parts have image ids, ``order`` or diagnostics and others have none.
         """
         filled = [part for part in parts if part.num_images]
         if len(filled) < 2:
             return (filled or parts)[0]
-        joined = {name: torch.cat([getattr(part, name) for part in filled]) for name in TENSORS}
-        images, detections = (
-            list(accumulate((getattr(part, what) for part in filled), initial=0))
-            for what in ("num_images", "num_detections")
-        )
-        for name, firsts in (
-            ("image", images),
-            ("ground_truth_image", images),
-            ("claimant", detections),
-        ):
-            pairs = zip(filled, firsts, strict=False)
-            joined[name] = torch.cat([getattr(part, name) + first for part, first in pairs])
+        joined: dict[str, Any] = {
+            name: torch.cat([getattr(part, name) for part in filled]) for name in TENSORS
+        }
+        joined |= {name: _cat_optional(filled, name) for name in OPTIONAL_OF_DETECTIONS}
+        firsts = {
+            table: list(accumulate((getattr(part, size) for part in filled), initial=0))
+            for table, size in SIZES.items()
+        }
+        for name, table in REFERENCES.items():
+            if joined[name] is not None:
+                pairs = zip(filled, firsts[table], strict=False)
+                move = _moved if name in DIAGNOSTICS else torch.add
+                joined[name] = torch.cat([move(getattr(part, name), by) for part, by in pairs])
         counts = [part.image_counts for part in filled if part.image_counts is not None]
         class_counts = torch.stack([part.class_counts for part in filled])
         whole = cls(
             image_ids=cat_ids([part.image_ids for part in filled]),
-            order=_cat_order(filled),
             image_counts=torch.cat(counts) if counts else None,
             **(joined | {"class_counts": class_counts.sum(dim=0)}),
         )
@@ -148,58 +171,86 @@ class MatchRecords:
 
     def _reordered(self, rows: Tensor) -> Self:
         """The same records, detections in the order [N] int64."""
-        numbers = torch.arange(rows.shape[0], device=rows.device)
-        places = torch.empty_like(rows).index_copy_(0, rows, numbers)
-        claimant, claims = places.index_select(0, self.claimant).sort()
-        columns = _at(self, DETECTION_COLUMNS, rows) | _at(self, CLAIM_COLUMNS, claims)
-        return replace(self, **(columns | {"claimant": claimant}))
+        columns = _at(self, DETECTION_COLUMNS, rows)
+        detection = _inverse(rows).index_select(0, self.match_detection)
+        # Stable: the ground truths of a detection go on rising.
+        order = stable_order(detection)
+        columns |= _at(self, MATCH_COLUMNS, order)
+        columns["match_detection"] = detection.index_select(0, order)
+        return replace(self, **columns)
 
     def to(self, device: torch.device) -> Self:
         """The same records on another device."""
         given = [name for name in (*TENSORS, *OPTIONAL) if getattr(self, name) is not None]
         return replace(self, **{name: getattr(self, name).to(device) for name in given})
 
-    def compact(self, lanes: Lanes) -> Self:
+    def compact(self, limit: int | None = None) -> Self:
         """The same outcomes with the fewest rows; waits for the device.
 
-        Detections that exist in no lane, which have every bit of ``ignored`` set, go, and of
-        claimants those whose lanes follow from their area.
+        Unused rows of the match table go, several rows of a pair become one, and of the detections
+        of an image and class those beyond ``limit`` go.
         """
-        areas = take(self.out_of_range, self.claimant)
-        more = self.true_positive | (self.ignored ^ lanes_of_areas(areas, lanes))
-        records = self._claims_at(reduce(torch.bitwise_or, more.unbind(1)) != 0)
-        absent = records.ignored[:, 0] < 0
-        if not absent.any():
+        records = self._compact_matches()
+        if limit is None or records.num_detections <= limit:
             return records
-        keep = torch.ones_like(self.image, dtype=torch.bool)
-        keep[records.claimant] = ~absent
-        return records._detections_at(keep)
+        group = class_and_image(records.label, records.image, records.num_images)
+        within = rank_in_group(group) < limit
+        return records if within.all() else records._detections_at(within)
 
-    def _claims_at(self, keep: Tensor) -> Self:
-        """Without the claims where ``keep`` [H] bool is not set."""
-        rows = rows_where(keep)
-        return replace(self, **_at(self, CLAIM_COLUMNS, rows))
+    def _compact_matches(self) -> Self:
+        """The same matches, one row for each pair, by detection and ground truth."""
+        detection, pair = self.match_detection, self.match_ground_truth.long()
+        used = self
+        if (detection < 0).any():
+            used = self._matches_at(rows_where(detection >= 0))
+            detection, pair = used.match_detection, used.match_ground_truth.long()
+        if self.match_ignored.shape[1] == 1 and not (detection.diff() < 0).any():
+            apart = (detection.diff() != 0) | (pair.diff() != 0)
+            if apart.all():
+                return used
+        order = stable_order(pair)
+        order = order.index_select(0, stable_order(detection.index_select(0, order)))
+        found = used._matches_at(order)
+        first = torch.ones_like(order, dtype=torch.bool)
+        first[1:] = (found.match_detection.diff() != 0) | (found.match_ground_truth.diff() != 0)
+        if first.all():
+            return found
+        number, rows = sums_before(first)[1:] - 1, rows_where(first)
+        joined = found._matches_at(rows)
+        # The lanes of several rows of a pair are disjoint: their sum is their union.
+        positive = torch.zeros_like(joined.match_true_positive)
+        ignored = torch.zeros_like(joined.match_ignored)
+        return replace(
+            joined,
+            match_true_positive=positive.index_add_(0, number, found.match_true_positive),
+            match_ignored=ignored.index_add_(0, number, found.match_ignored),
+        )
+
+    def _matches_at(self, rows: Tensor) -> Self:
+        """With the matches at ``rows`` [n] int64 alone."""
+        return replace(self, **_at(self, MATCH_COLUMNS, rows))
 
     def _detections_at(self, keep: Tensor) -> Self:
-        """Without the detections where ``keep`` [N] bool is not set."""
-        kept = self._claims_at(keep.index_select(0, self.claimant))
+        """Without the detections where ``keep`` [N] bool is not set, and without their matches."""
+        kept = self._matches_at(rows_where(keep.index_select(0, self.match_detection)))
         kept_before = sums_before(keep)
         return replace(
             kept,
             class_counts=kept_before.index_select(0, sums_before(self.class_counts)).diff(),
-            claimant=kept_before.index_select(0, kept.claimant),
+            match_detection=kept_before.index_select(0, kept.match_detection),
             **_at(self, DETECTION_COLUMNS, rows_where(keep)),
         )
 
     def in_order(self, order: Tensor) -> Self:
         """The same records, images in another order: [I] int64 rows on the CPU."""
         there = order.to(self.device)
-        new_image = torch.argsort(there).to(torch.int32)
+        new_image = _inverse(there).to(torch.int32)
         moved = replace(self, image=new_image.index_select(0, self.image))
         objects = new_image.index_select(0, self.ground_truth_image)
         object_rows = stable_order(objects.long())
         columns = _at(self, GROUND_TRUTH_COLUMNS, object_rows) | _at(self, IMAGE_COLUMNS, there)
         columns["ground_truth_image"] = objects.index_select(0, object_rows)
+        columns |= self._ground_truths_renumbered(_inverse(object_rows))
         ids = self.image_ids
         if ids is not None:
             ids = tuple(ids[row] for row in order.tolist())
@@ -210,10 +261,11 @@ class MatchRecords:
         """The records of the images where ``keep`` [I] bool is set, rows renumbered."""
         new_image = torch.cumsum(keep, dim=0, dtype=torch.int32) - 1
         kept = self._detections_at(keep.index_select(0, self.image))
-        objects = rows_where(keep.index_select(0, self.ground_truth_image))
-        images = rows_where(keep)
+        of_kept = keep.index_select(0, self.ground_truth_image)
+        objects, images = rows_where(of_kept), rows_where(keep)
         columns = _at(self, GROUND_TRUTH_COLUMNS, objects) | _at(self, IMAGE_COLUMNS, images)
         columns["ground_truth_image"] = new_image.index_select(0, columns["ground_truth_image"])
+        columns |= kept._ground_truths_renumbered(sums_before(of_kept)[:-1])
         ids = self.image_ids
         if ids is not None:
             ids = tuple(ids[row] for row in images.tolist())
@@ -224,13 +276,57 @@ class MatchRecords:
             **columns,
         )
 
+    def _ground_truths_renumbered(self, new: Tensor) -> dict[str, Tensor]:
+        """Columns that refer to ground truths, whose new rows are ``new`` [M]; -1 stays."""
+        columns = {}
+        for name in (one for one, table in REFERENCES.items() if table == "ground_truths"):
+            old = getattr(self, name)
+            if old is not None and new.shape[0]:
+                there = new.index_select(0, old.clamp(min=0)).to(old.dtype)
+                columns[name] = torch.where(old < 0, old, there)
+        return columns
 
-OPTIONAL = ("order", "image_counts")
+
+DIAGNOSTICS = (
+    "index",
+    "best_overlap",
+    "best_ground_truth",
+    "best_other_overlap",
+    "best_other_ground_truth",
+)
+OPTIONAL_OF_DETECTIONS = ("order", *DIAGNOSTICS)
+OPTIONAL = (*OPTIONAL_OF_DETECTIONS, "image_counts")
 TENSORS = tuple(f.name for f in fields(MatchRecords) if f.name not in ("image_ids", *OPTIONAL))
 GROUND_TRUTH_COLUMNS = tuple(name for name in TENSORS if name.startswith("ground_truth_"))
+MATCH_COLUMNS = tuple(name for name in TENSORS if name.startswith("match_"))
 IMAGE_COLUMNS = ("image_sizes", "image_counts")
-DETECTION_COLUMNS = ("image", "score", "out_of_range", "order")
-CLAIM_COLUMNS = ("claimant", "true_positive", "ignored")
+DETECTION_COLUMNS = ("image", "score", "out_of_range", *OPTIONAL_OF_DETECTIONS)
+
+SIZES = {
+    "images": "num_images",
+    "detections": "num_detections",
+    "ground_truths": "num_ground_truths",
+}
+REFERENCES = {
+    "image": "images",
+    "ground_truth_image": "images",
+    "match_detection": "detections",
+    "match_ground_truth": "ground_truths",
+    "best_ground_truth": "ground_truths",
+    "best_other_ground_truth": "ground_truths",
+}
+"""Columns that hold rows of another table, which are renumbered when rows move."""
+
+
+def _moved(rows: Tensor, by: int) -> Tensor:
+    """Row numbers that lie ``by`` further; -1 stays."""
+    return torch.where(rows < 0, rows, rows + by)
+
+
+def _inverse(order: Tensor) -> Tensor:
+    """[N] int64: where each row goes, for a permutation ``order`` [N] int64."""
+    numbers = torch.arange(order.shape[0], device=order.device)
+    return torch.empty_like(order).index_copy_(0, order, numbers)
 
 
 def class_and_image(label: Tensor, image: Tensor, num_images: int) -> Tensor:
@@ -268,11 +364,16 @@ def joined(parts: Sequence[MatchRecords], rows: int) -> tuple[MatchRecords, ...]
     return tuple(map(MatchRecords.cat, groups))
 
 
-def _cat_order(parts: Sequence[MatchRecords]) -> Tensor | None:
-    """Order of all detections; parts without detections have no say."""
-    with_rows = [part.order for part in parts if part.num_detections]
-    given = [order for order in with_rows if order is not None]
+def _cat_optional(parts: Sequence[MatchRecords], name: str) -> Tensor | None:
+    """An optional column of all detections; parts without detections have no say."""
+    with_rows = [getattr(part, name) for part in parts if part.num_detections]
+    given = [column for column in with_rows if column is not None]
     if len(given) not in (0, len(with_rows)):
+        if name in DIAGNOSTICS:
+            raise StateError(
+                "some detections were recorded with diagnostics and others without",
+                remedy="use the same diagnostics= for all metrics",
+            )
         raise StateError(
             "some detections have an order and others have none",
             remedy="give order in every prediction or in none",

@@ -24,7 +24,7 @@ def greedy(
         "best_only": best_only,
         "last_wins": not best_only,
         "two_shapes": two_shapes,
-        "claims_used": two_shapes,
+        "used_matches": two_shapes,
     }
     types = dict.fromkeys(match_kernel.arg_names, "*i64") | dict.fromkeys(SIZES, "i32")
     types |= dict.fromkeys(FLOAT64, "*fp64") | {"over_area": "*i1"}

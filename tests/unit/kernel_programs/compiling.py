@@ -58,7 +58,8 @@ def compiled(
         "capability": capability,
         "warps": warps,
         "fma": code["ptx"].count("fma.rn.f64"),
-        "float32": len(re.findall(r"\.f32\b", code["ptx"])),
+        # Overlaps are rounded to float32 as they are stored; all arithmetic is float64.
+        "float32": len(re.findall(r"\b(?!cvt|mov|st|ld)\w+[.\w]*\.f32\b", code["ptx"])),
         "divisions": code["ptx"].count("div.rn.f64"),
         "registers": usage["REG"],
         "stack_bytes": usage["STACK"],
