@@ -11,21 +11,22 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
-    "bootstrap": "bootstrap",
-    "calibration": "reliability",
+    "audit": "deviation_search",
+    "bootstrap": "uncertainty",
+    "calibration": "calibration",
     "confusion_matrix": "confusion",
     "error_kinds": "tide",
     "false_positives": "per_image",
     "friedman_test": "significance",
     "image_scores": "per_image",
-    "image_statistics": "image_statistics",
-    "ImageStatistics": "image_statistics",
+    "image_statistics": "weighted_numbers",
+    "ImageStatistics": "weighted_numbers",
     "missed_objects": "per_image",
     "nemenyi_critical_difference": "significance",
     "optimal_lrp": "lrp",
-    "paired_bootstrap": "bootstrap",
+    "paired_bootstrap": "uncertainty",
     "rank_correlation": "ranks",
-    "rank_intervals": "bootstrap",
+    "rank_intervals": "uncertainty",
     "records_of": "source",
     "score_curves": "operating_point",
 }

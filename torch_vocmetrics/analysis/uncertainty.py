@@ -16,10 +16,10 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..results import Table
-from .image_statistics import ImageStatistics, image_statistics
 from .intervals import bca_interval, percentile_interval
 from .ranks import mean_ranks
 from .resampling import bootstrap_weights, jackknife_weights, resampling_generator
+from .weighted_numbers import ImageStatistics, image_statistics
 
 METHODS = ("percentile", "bca")
 JACKKNIFE_GROUPS = 500

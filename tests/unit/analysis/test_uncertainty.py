@@ -18,13 +18,13 @@ from torch_vocmetrics.analysis import (
     paired_bootstrap,
     rank_intervals,
 )
-from torch_vocmetrics.analysis.bootstrap import JACKKNIFE_GROUPS
 from torch_vocmetrics.analysis.intervals import bca_interval, percentile_interval
 from torch_vocmetrics.analysis.resampling import (
     bootstrap_weights,
     jackknife_weights,
     resampling_generator,
 )
+from torch_vocmetrics.analysis.uncertainty import JACKKNIFE_GROUPS
 
 
 def mean_of(values: list[float], ids: tuple[int, ...] | None = None) -> ImageStatistics:
