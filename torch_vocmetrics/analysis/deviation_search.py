@@ -19,6 +19,7 @@ from torch import Tensor
 from ..errors import InputError, VocMetricsError, VocMetricsWarning
 from ..metrics.detection import DetectionAP
 from ..protocols import DetectionProtocol, load_protocol, protocol_title
+from ..ragged import BOX_FORMATS
 from ..results import CocoDetectionResult, DetectionResult, Table
 from .deviations import Deviation, Images, deviations
 
@@ -173,6 +174,9 @@ def audit(
     wanted = Reported.parse(reported)
     if most_deviations not in (0, 1, 2):
         raise InputError("must be 0, 1 or 2", where="most_deviations", got=most_deviations)
+    if box_format not in BOX_FORMATS:
+        known = ", ".join(BOX_FORMATS)
+        raise InputError(f"must be one of {known}", where="box_format", got=repr(box_format))
     images = Images(_on_cpu(predictions), _on_cpu(targets), box_format)
     classes = {"class_names": class_names, "num_classes": num_classes, "label_ids": label_ids}
     rules = [load_protocol(one, DetectionProtocol) for one in protocols]

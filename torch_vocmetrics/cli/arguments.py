@@ -19,6 +19,7 @@ from torch_vocmetrics import __version__
 from ..protocols import PAINTINGS, SET_TASKS
 from .option_groups import (
     add_device,
+    add_ground_truth,
     add_inputs,
     add_max_file_size,
     add_max_pixels,
@@ -77,6 +78,43 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser)
     add_shown(parser)
     add_save_state(parser)
+
+
+def _audit(parser: argparse.ArgumentParser) -> None:
+    """Find the protocol, or the known deviations from one, that give a number read elsewhere.
+
+    The files are evaluated under several protocols, then with one known deviation (another
+    comparison of overlaps, rounded scores, difficult objects that count, ...), then with two, until
+    something gives the number to all its digits.
+    """
+    add = parser.add_argument
+    add("reported", help="the number with all its digits: a fraction, or percent above 1")
+    add_ground_truth(parser)
+    add(
+        "--detections",
+        required=True,
+        metavar="PATH",
+        help="VOC: results files, with {class} where the class stands; COCO: a results .json",
+    )
+    add("--classes", type=distinct_names, metavar="A,B", help="evaluate only these classes")
+    add(
+        "--protocols",
+        type=distinct_names,
+        metavar="A,B",
+        help="to begin with [voc2007,voc2012,coco2017; COCO files: coco2017,voc2012,voc2007]",
+    )
+    add("--number", metavar="NAME", help="which number it is, such as AP75 or AP/cat [headline]")
+    add(
+        "--deviations",
+        type=int,
+        choices=(0, 1, 2),
+        default=2,
+        help="at most so many at a time [2]",
+    )
+    add("--json", metavar="FILE", help="write all that was tried to a file; - is standard output")
+    add("--quiet", action="store_true", help="show neither the answer nor progress")
+    add_max_file_size(parser)
+    add_on_fault(parser)
 
 
 def _protocols(parser: argparse.ArgumentParser) -> None:
@@ -203,6 +241,13 @@ SUBCOMMANDS = {
         "evaluate:run",
         "vocmetrics evaluate detection/voc2007 --ground-truth VOC2007 \\\n"
         "    --detections 'results/comp4_det_test_{class}.txt' --sort AP --top 5",
+    ),
+    "audit": Subcommand(
+        "find the rules behind a number read elsewhere",
+        _audit,
+        "audit:run",
+        "vocmetrics audit 72.19 --ground-truth VOC2007 \\\n"
+        "    --detections 'results/comp4_det_test_{class}.txt'",
     ),
     "protocols": Subcommand(
         "list the protocols, or show the rules of one",

@@ -31,7 +31,7 @@ def evaluate_detection(
     changes = {key: getattr(args, key) for key in given if getattr(args, key) is not None}
     protocol = dataclasses.replace(protocol, **changes)
     with Progress(quiet=args.quiet) as progress:
-        inputs = _read(args, protocol, progress)
+        inputs = read_inputs(args, protocol, progress)
         truth = inputs.ground_truths
         metric: DetectionAP[DetectionResult] = DetectionAP(
             protocol,
@@ -55,8 +55,14 @@ class Inputs(NamedTuple):
     not_entered: tuple[str, ...]
 
 
-def _read(args: argparse.Namespace, protocol: DetectionProtocol, progress: Progress) -> Inputs:
-    """Read folder or file: what the ground truth is decides, not the protocol."""
+def read_inputs(
+    args: argparse.Namespace, protocol: DetectionProtocol, progress: Progress
+) -> Inputs:
+    """Read folder or file: what the ground truth is decides, not the protocol.
+
+    Raises:
+        FileFormatError: naming file and entry of the first fault.
+    """
     path = args.ground_truth
     if path.is_dir():
         return _read_voc(args, protocol, progress)
