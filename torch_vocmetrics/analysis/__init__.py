@@ -13,7 +13,7 @@ from typing import Any
 _MODULES = {
     "audit": "deviation_search",
     "bootstrap": "uncertainty",
-    "calibration": "calibration",
+    "calibration": "reliability",
     "confusion_matrix": "confusion",
     "error_kinds": "tide",
     "false_positives": "per_image",

@@ -78,7 +78,7 @@ def plot_intervals(numbers: Any, ax: Axes | None = None) -> Axes:
     """Numbers and their confidence intervals, the largest first.
 
     Args:
-        numbers: :class:`~torch_vocmetrics.analysis.bootstrap.Bootstrap`.
+        numbers: :class:`~torch_vocmetrics.analysis.uncertainty.Bootstrap`.
         ax: axes to draw on; None makes a new figure.
     """
     values = array(numbers.estimate)
@@ -90,7 +90,7 @@ def plot_differences(numbers: Any, ax: Axes | None = None) -> Axes:
     """Differences of two methods and their intervals; coloured where the interval leaves out 0.
 
     Args:
-        numbers: :class:`~torch_vocmetrics.analysis.bootstrap.PairedBootstrap`.
+        numbers: :class:`~torch_vocmetrics.analysis.uncertainty.PairedBootstrap`.
         ax: axes to draw on; None makes a new figure.
     """
     values = array(numbers.difference)
@@ -104,7 +104,7 @@ def plot_ranks(ranks: Any, ax: Axes | None = None) -> Axes:
     """Ranks of methods and their intervals, the best on top.
 
     Args:
-        ranks: :class:`~torch_vocmetrics.analysis.bootstrap.RankIntervals`.
+        ranks: :class:`~torch_vocmetrics.analysis.uncertainty.RankIntervals`.
         ax: axes to draw on; None makes a new figure.
     """
     ax = draw_intervals(ranks.method, array(ranks.rank), ranks, ax, xlabel="", smallest_first=True)

@@ -19,13 +19,13 @@ from torch_vocmetrics import (
     LogAverageMissRate,
     MeanIoU,
 )
-from torch_vocmetrics.analysis.bootstrap import Bootstrap, PairedBootstrap, RankIntervals
 from torch_vocmetrics.analysis.confusion import ConfusionMatrix
 from torch_vocmetrics.analysis.lrp import OptimalLRP
 from torch_vocmetrics.analysis.operating_point import ScoreCurves
 from torch_vocmetrics.analysis.ranks import rank_correlation
 from torch_vocmetrics.analysis.reliability import Calibration
 from torch_vocmetrics.analysis.significance import friedman_test
+from torch_vocmetrics.analysis.uncertainty import Bootstrap, PairedBootstrap, RankIntervals
 from torch_vocmetrics.plots import PLOTTERS, bars, plot, style
 from torch_vocmetrics.plots.miss_rate import compare_miss_rates
 from torch_vocmetrics.plots.precision_recall import envelope
