@@ -22,8 +22,8 @@ from torch_vocmetrics import (  # noqa: E402
     MeanIoU,
     StateError,
 )
-from torch_vocmetrics.integrations import torchmetrics as adapter_module  # noqa: E402
 from torch_vocmetrics.integrations.torchmetrics import TorchMetricsAdapter  # noqa: E402
+from torch_vocmetrics.integrations.torchmetrics import adapter as adapter_module  # noqa: E402
 
 # Two scores that half precision cannot tell apart: 1 + 2^-12 and 1.
 SCORES = torch.tensor([0.75, 0.75 * (1 + 2**-12)])

@@ -15,7 +15,9 @@ match nothing; COCO's are continuous. Differences to the official tools, each wi
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, Literal, Self, TypedDict, Unpack, cast, overload
 
@@ -24,13 +26,15 @@ from torch import Tensor
 from ..curves.detection_result import detection_result
 from ..curves.ranking import Ranker
 from ..errors import InputError
+from ..host_work import host_work
 from ..inputs.box_formats import BoxFormat
 from ..lanes import Lanes
 from ..protocols import AreaRange, DetectionProtocol, load_protocol, with_rules
 from ..results import CocoDetectionResult, DetectionResult, VocDetectionResult
+from ..tables.more_classes import among_classes
 from ..tables.records import MatchRecords
 from .base import R_co
-from .classes import ClassNames, warn_of_labels_from_1
+from .classes import ClassNames, read_classes, warn_of_labels_from_1
 from .recorded import RecordMetric
 
 ProtocolLike = str | Path | DetectionProtocol
@@ -201,6 +205,52 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
             raise InputError(
                 "must be one protocol or several of distinct names", where="protocol", got=names
             )
+
+    @host_work()
+    def with_classes(
+        self,
+        *,
+        num_classes: int | None = None,
+        class_names: ClassNames | None = None,
+        label_ids: Sequence[int] | None = None,
+    ) -> Self:
+        """A new metric of more classes with everything that this one has seen.
+
+        Where classes are not known beforehand, a metric of those seen so far can so follow them.
+        Classes are identified by their label ids, those of this metric in the same order.
+
+        Raises:
+            InputError: if a class of this metric is missing, or their order is another; if the
+                arguments disagree; if values on a device broke the rules, until ``reset``.
+        """
+        classes = read_classes(num_classes, class_names, label_ids)
+        known = {label: position for position, label in enumerate(classes.labels)}
+        positions = [known.get(label, -1) for label in self.label_ids]
+        if -1 in positions or positions != sorted(positions):
+            raise InputError(
+                "must hold the label ids of the metric in their order",
+                where="with_classes",
+                got=list(classes.labels),
+                remedy=f"it has {list(self.label_ids)}",
+            )
+        state, wider = self._joined(), copy.copy(self)
+        wider.class_names, wider.label_ids = classes.names, classes.labels
+        wider._rules = self._rules._replace(
+            num_classes=len(classes.names), label_ids=classes.labels
+        )
+        tables = [
+            table
+            if protocol.class_agnostic
+            else among_classes(table, positions, len(classes.names))
+            for protocol, table in zip(self.protocols, state.whole, strict=True)
+        ]
+        wider._accumulated = replace(
+            wider._nothing(),
+            tables=tuple((table,) for table in tables),
+            device=state.device,
+            updated=state.updated,
+        )
+        return wider
 
     def _result(self, distinct: Sequence[Sequence[MatchRecords]]) -> R_co:
         if self._rules.label_ids is None:

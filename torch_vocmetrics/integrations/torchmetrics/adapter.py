@@ -74,14 +74,14 @@ class TorchMetricsAdapter(torchmetrics.Metric):
         self._saved = False
         with warnings.catch_warnings():  # that nothing was seen is known
             warnings.simplefilter("ignore", VocMetricsWarning)
-            _chosen(self._blank().compute(sync=False), value)
+            self._value_of(self._blank().compute(sync=False))
 
     def update(self, predictions: Any, targets: Any, image_ids: Any = None) -> None:
         """Add a batch, in the form that the metric takes."""
         self._batches = self._update_count  # which the base class has raised
         self._add_to(self.metric, predictions, targets, image_ids)
 
-    def compute(self) -> Tensor | dict[str, Tensor]:
+    def compute(self) -> Any:
         """Float64 on the host: a collective, unless torchmetrics is told not to sync.
 
         Raises:
@@ -100,10 +100,10 @@ class TorchMetricsAdapter(torchmetrics.Metric):
         except Exception:
             self._is_synced, self._cache = False, None  # torchmetrics would leave it synced
             raise
-        return _chosen(self.result, self.value)
+        return self._value_of(self.result)
 
     @torch.jit.unused
-    def forward(self, *args: Any, **kwargs: Any) -> Tensor | dict[str, Tensor]:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add a batch and give the value of that batch alone, which is matched once more.
 
         Call ``update`` where the value of a batch is not wanted. Ranks are synchronised here only
@@ -113,7 +113,7 @@ class TorchMetricsAdapter(torchmetrics.Metric):
         alone = self._blank()
         self._add_to(alone, *args, **kwargs)
         distributed = self.dist_sync_on_step and self.distributed_available_fn()
-        value = _chosen(self._result_of(alone, sync=distributed), self.value)
+        value = self._value_of(self._result_of(alone, sync=distributed))
         self._forward_cache = value
         return value
 
@@ -172,16 +172,19 @@ class TorchMetricsAdapter(torchmetrics.Metric):
             self.metric.to(self.device)
         return self
 
-    def _result_of(self, metric: Metric[Any], *, sync: bool) -> Any:
+    def _value_of(self, result: Any) -> Any:
+        """What ``compute`` gives of a result."""
+        return _chosen(result, self.value)
+
+    def _result_of(self, metric: Any, *, sync: bool) -> Any:
         group = {"group": self._group} if sync and self._group is not None else {}
         return metric.compute(sync=sync, **group)
 
-    def _blank(self) -> Metric[Any]:
+    def _blank(self) -> Any:
         """A copy of the metric before its first update."""
         return copy.deepcopy(self._empty)
 
-    @staticmethod
-    def _add_to(metric: Metric[Any], predictions: Any, targets: Any, image_ids: Any = None) -> None:
+    def _add_to(self, metric: Any, predictions: Any, targets: Any, image_ids: Any = None) -> None:
         ids = {} if image_ids is None else {"image_ids": image_ids}
         metric.update(predictions, targets, **ids)
 
