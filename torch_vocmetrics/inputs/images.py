@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from .box_formats import FRACTIONS, in_pixels, suspects_of_fractions
 from .faults import BAD_SIZE, Subject, Suspect, suspect, suspects_of_rows, unknown_label
 from .forms import as_images
 from .keys import PREDICTION, TARGET, check_images, check_keys, keys_of
-from .masks import read_masks, suspects_of_masks, with_boxes
+from .masks import placed, read_masks, suspects_of_masks, with_boxes
 from .numbers import on_host
 from .packing import ImageList, PackedRows, Rows, Side, columns_of
 from .per_image import (
@@ -72,6 +72,14 @@ class Batch:
         """B."""
         return len(self.detections.counts)
 
+    def to(self, device: torch.device) -> Self:
+        """The same batch on another device."""
+        detections, ground_truths = self.detections.to(device), self.ground_truths.to(device)
+        if detections.masks is not None and ground_truths.masks is not None:
+            detections = replace(detections, masks=placed(detections.masks, device))
+            ground_truths = replace(ground_truths, masks=placed(ground_truths.masks, device))
+        return replace(self, detections=detections, ground_truths=ground_truths)
+
     @property
     def mask_bytes(self) -> int:
         """Memory that masks take."""
@@ -112,7 +120,9 @@ def pack(
             "predictions and targets must have one entry per image each",
             got=f"{len(found.counts)} and {len(true.counts)}",
         )
-    work = work_device(device or found.boxes.device)
+    # Images without predictions, which are often on the host, say nothing of the device.
+    home = true if found.boxes.is_cpu and not sum(found.counts) else found
+    work = work_device(device or home.boxes.device)
     ids, sizes = image_ids_of(true), image_sizes_of(true)
     suspects = suspects_of_fractions(true.boxes, true.box_format, true.counts, TARGET, ids)
     if isinstance(sizes, Tensor):

@@ -151,7 +151,8 @@ def pack_layouts(
         )
     estimates = _rows(*found, place, len(protocol.parts), "scores")
     people = _rows(*true, place, len(protocol.parts), None)
-    work = work_device(device or estimates.boxes.device)
+    home = people if estimates.boxes.is_cpu and not sum(estimates.counts) else estimates
+    work = work_device(device or home.boxes.device)
     ids = image_ids_of(true[0])
     other_ids = compare_ids(image_ids_of(found[0], PREDICTION), ids)
     return LayoutBatch(estimates.to(work), people.to(work), ids, other_ids, unread)

@@ -87,7 +87,7 @@ def read_masks(
         nothing = RleMasks((0, 0), [])
         pairs.append((first or nothing, second or nothing))
     sides = tuple(zip(*[_alike(*pair) for pair in pairs], strict=True)) or ((), ())
-    return _placed(sides[0], device), _placed(sides[1], device)
+    return placed(sides[0], device), placed(sides[1], device)
 
 
 def _compressed(images: Sequence[Rows]) -> dict[int, RleMasks]:
@@ -249,12 +249,12 @@ def _alike(first: ImageMasks, second: ImageMasks) -> tuple[ImageMasks, ImageMask
     )
 
 
-def _placed(masks: Sequence[ImageMasks], device: torch.device) -> Masks:
+def placed(masks: Sequence[ImageMasks], device: torch.device) -> Masks:
     """Bits on the device, those from the host in one copy that does not wait."""
     moved = [one for one in masks if isinstance(one, BitMasks)]
     words = to_device([one.words for one in moved], device)
-    placed = {
+    bits_of = {
         id(one): BitMasks(one.size, bits, one.has_nan)
         for one, bits in zip(moved, words, strict=True)
     }
-    return tuple(placed.get(id(one), one) for one in masks)
+    return tuple(bits_of.get(id(one), one) for one in masks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import torch
@@ -47,7 +47,7 @@ class Accumulated:
         tables: for each protocol the table of the images in one part or several; a part without
             images is the only one.
         pending: batches that are not in the tables yet.
-        device: where the work is done; None before the first image.
+        device: where the work is done; None until something says where, see :meth:`at_home`.
         updated: whether there was any ``update``.
     """
 
@@ -65,6 +65,22 @@ class Accumulated:
     def num_images_seen(self) -> int:
         """Images in the tables and in pending batches."""
         return self.num_images + sum(int(batch.num_images) for batch in self.pending)
+
+    def at_home(self, rows: torch.Tensor) -> Self:
+        """The same on the device of ``rows``, the predictions of a batch, if they decide it.
+
+        The first predictions on a device, or the first on the host that are not empty, decide where
+        the work is done: an image without predictions is often one of the host's.
+        """
+        if self.device is not None or (rows.is_cpu and not rows.shape[0]):
+            return self
+        device = rows.device
+
+        def moved(parts: Sequence[Any]) -> tuple[Any, ...]:
+            return tuple(part.to(device) if part.num_images else part for part in parts)
+
+        tables = tuple(map(moved, self.tables))
+        return replace(self, tables=tables, pending=moved(self.pending), device=device)
 
     @property
     def whole(self) -> list[Any]:

@@ -120,7 +120,7 @@ class LayoutAP(RecordMetric[LayoutResult]):
         state = replace(state, updated=True)
         if not batch.num_images:
             return state
-        state = replace(state, device=batch.layouts.boxes.device)
+        state = state.at_home(batch.layouts.boxes)
         if batch.layouts.boxes.device.type == "cpu":
             parts = appended(state.tables[0], [self._match_batches([batch])])
             if len(parts) >= MOST_PENDING:

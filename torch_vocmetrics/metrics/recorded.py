@@ -113,7 +113,8 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         the dict of an image, or for all images if it has a column ``"image"``. To give ``image_id``
         and ``image_size`` beside it, put it in a dict under ``"rows"``.
 
-        Work happens on the device of the first predicted boxes; targets may be on the CPU. Values
+        Work happens on the device of the first predicted boxes, those of images without detections
+        on the CPU aside; targets may be on the CPU. Values
         are checked at once on the CPU; on other devices by ``compute``, so that ``update`` need not
         wait.
 
@@ -176,10 +177,11 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
             state = self._flushed(state)
         if not batch.num_images:
             return replace(state, updated=True)
+        state = state.at_home(batch.detections.boxes)
         state = AccumulatedRecords(  # ``replace`` takes ten times as long
             tables=state.tables,
             pending=(*state.pending, batch),
-            device=batch.detections.boxes.device,
+            device=state.device,
             updated=True,
             fill=state.fill.plus(batch),
             deferred=state.deferred,
