@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from support import Problem
-from unit.analysis.made_records import made_records
+from unit.analysis.problems import recorded
 
 from torch_vocmetrics import load_protocol
 from torch_vocmetrics.analysis import error_kinds
@@ -88,7 +88,7 @@ def test_counts_and_costs_are_those_of_tidecv() -> None:
     for seed in range(40):
         problem = _problem(seed)
         tide, run = _run_tide(problem)
-        errors = error_kinds(made_records(COCO, problem))
+        errors = error_kinds(recorded(COCO, problem))
         counts = {kind.short_name: len(found) for kind, found in run.error_dict.items()}
         assert errors.count.tolist() == [counts[name] for name in SHORT_NAMES], seed
         main = tide.get_main_errors()["predictions"]

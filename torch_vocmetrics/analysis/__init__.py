@@ -29,6 +29,11 @@ _MODULES = {
     "rank_intervals": "uncertainty",
     "records_of": "source",
     "score_curves": "operating_point",
+    "sweep_area_ranges": "sweeps",
+    "sweep_images": "sweeps",
+    "sweep_iou": "sweeps",
+    "sweep_objects": "sweeps",
+    "sweep_smallest_size": "sweeps",
 }
 """The module of each public name; modules are imported when one of their names is first used."""
 

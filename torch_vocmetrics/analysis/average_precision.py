@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..curves.averages import average_of
 from ..curves.precision_recall import Floats
-from ..errors import InputError
+from ..protocols import DetectionProtocol
 from .lane_view import LaneView
 
 
@@ -30,13 +30,9 @@ def average_precision(
         [G] float64 on the host.
 
     Raises:
-        InputError: if the protocol has no average precision.
+        InputError: if the protocol is none of average precision.
     """
-    rules = view.records.protocol
-    if not hasattr(rules, "interpolation"):
-        raise InputError(
-            "has no average precision", where=f"protocol {rules.name}", remedy="use a detection one"
-        )
+    rules = view.detection_rules
     order = view.falling(group, num_positives.shape[0], rows)
     sizes = torch.bincount(group, minlength=num_positives.shape[0]).cpu().numpy()
     hits, positives = true_positive[order].cpu().numpy(), num_positives.cpu().numpy()
@@ -48,7 +44,7 @@ def average_precision(
     return averages
 
 
-def average_of_hits(rules: Any, hits: np.ndarray[Any, Any], positives: int) -> float:
+def average_of_hits(rules: DetectionProtocol, hits: np.ndarray[Any, Any], positives: int) -> float:
     """Average precision of one ranking, by the rule of a protocol.
 
     Args:

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..ops.selection import rows_where
 from ..results import Table
 from .lane_view import LaneView, first_of_each
-from .source import require_diagnostics
+from .source import diagnostics_of
 
 BACKGROUND = "background"
 """The name of what is no object, or no detection."""
@@ -79,15 +79,15 @@ def confusion_matrix(
         InputError: for a lane that the protocol does not have.
     """
     view = LaneView.of(source, iou_threshold, area)
-    require_diagnostics(view.records, "the confusion matrix")
+    most = diagnostics_of(view.records, "the confusion matrix")
     detections, labels = view.records.detections, view.records.ground_truths.label.long()
     kept = view.at_least(score)
     hits = view.true_positive & kept
     found = view.found_by(hits)
-    wanted = detections.best_other_ground_truth
+    wanted = most.other_object
     # A row for "no object", which is never free.
     free = torch.nn.functional.pad(view.counted & ~found, (0, 1))
-    confused = view.false_positive & kept & view.reaches(detections.best_other_overlap)
+    confused = view.false_positive & kept & view.reaches(most.other)
     confused &= free[wanted]
     rows = rows_where(confused)
     rows = rows[view.falling(torch.zeros_like(rows), 1, rows)]

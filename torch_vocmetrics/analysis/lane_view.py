@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 
 from ..curves.ranking import image_positions
-from ..lanes import BITS, column
+from ..errors import InputError
 from ..ops.ordering import rank_order
 from ..ops.selection import rows_where
-from .source import Records, records_of
+from ..protocols import DetectionProtocol
+from ..records import Records
+from .source import records_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +40,14 @@ class LaneView:
     counted: Tensor
 
     @classmethod
-    def of(cls, source: Any, iou_threshold: float = 0.5, area: str | None = None) -> LaneView:
+    def of(
+        cls, source: Any, iou_threshold: float | None = 0.5, area: str | None = None
+    ) -> LaneView:
         """Read a lane.
 
         Args:
             source: a metric or its records.
-            iou_threshold: one of the protocol's.
+            iou_threshold: one of the protocol's; None is the lowest.
             area: name of an area range or subset; None is the headline one.
 
         Raises:
@@ -54,7 +58,7 @@ class LaneView:
         outcomes = records.outcomes(lane)
         return cls(
             records,
-            iou_threshold,
+            records.lanes[lane].iou_threshold,
             records.lanes[lane].area,
             outcomes.true_positive,
             outcomes.ignored,
@@ -65,22 +69,38 @@ class LaneView:
     @property
     def device(self) -> torch.device:
         """Where the records lie."""
-        return self.true_positive.device
+        return self.records.device
+
+    @property
+    def detection_rules(self) -> DetectionProtocol:
+        """The protocol, which must be one of average precision.
+
+        Raises:
+            InputError: if it is another one.
+        """
+        rules = self.records.protocol
+        if not isinstance(rules, DetectionProtocol):
+            raise InputError(
+                "needs a protocol of average precision",
+                got=f"{rules.task}/{rules.name}",
+                remedy="pass a DetectionAP or its records",
+            )
+        return rules
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """K names."""
-        return tuple(self.records.class_names)
+        return self.records.class_names
 
     @property
     def num_classes(self) -> int:
         """K."""
-        return len(self.records.class_names)
+        return self.records.num_classes
 
     @property
     def num_images(self) -> int:
         """I."""
-        return int(self.records.images.height.shape[0])
+        return self.records.num_images
 
     @property
     def false_positive(self) -> Tensor:
@@ -109,7 +129,7 @@ class LaneView:
         """[N] float32: the overlap with the matched object; 0 without a match."""
         matches = self.records.matches
         lane = self.records.lane_index(self.iou_threshold, self.area)
-        here = column(matches.true_positive | matches.ignored, divmod(lane, BITS))
+        here = self.records.in_lane(matches.true_positive | matches.ignored, lane)
         overlap = torch.zeros_like(self.true_positive, dtype=torch.float32)
         overlap[matches.detection[here]] = matches.overlap[here]
         return overlap
@@ -123,7 +143,7 @@ class LaneView:
         rules = self.records.protocol
         ceiling = getattr(rules, "iou_threshold_ceiling", self.iou_threshold)
         bar = torch.tensor(min(self.iou_threshold, ceiling), dtype=torch.float32)
-        return overlap > bar if rules.comparison == ">" else overlap >= bar
+        return overlap > bar if getattr(rules, "comparison", ">=") == ">" else overlap >= bar
 
     def at_least(self, score: float) -> Tensor:
         """[N] bool: scores of ``score`` or more, compared in the type in which they are stored."""

@@ -14,10 +14,12 @@ from torch import Tensor
 from ..curves.precision_recall import Floats
 from ..errors import InputError
 from ..ops.selection import rows_where
+from ..protocols import DetectionProtocol, Protocol
 from ..results import Table
 from .average_precision import average_precision
 from .lane_view import LaneView
 from .operating_point import f_beta
+from .source import diagnostics_of
 from .tide import CLASSIFICATION, KINDS, kinds_of
 
 ImageId = int | str
@@ -179,24 +181,23 @@ def false_positives(
     """
     view = LaneView.of(source, iou_threshold)
     kinds, detections = kinds_of(view, background_threshold), view.records.detections
+    most = diagnostics_of(view.records, "a list of false positives")
     rows = rows_where(view.false_positive & view.at_least(score))
     rows = rows[view.falling(torch.zeros_like(rows), 1, rows)]
     kind = kinds[rows]
     other = kind == CLASSIFICATION
-    objects = torch.where(
-        other, detections.best_other_ground_truth[rows], detections.best_ground_truth[rows]
-    )
-    overlap = torch.where(other, detections.best_other_overlap[rows], detections.best_overlap[rows])
+    objects = torch.where(other, most.other_object[rows], most.own_object[rows])
+    overlap = torch.where(other, most.other[rows], most.own[rows])
     # A row for "no object" behind the last.
     index = torch.nn.functional.pad(view.records.ground_truths.index, (0, 1), value=-1)
     return FalsePositives(
         image_id=_ids(view, detections.image[rows]),
-        detection=detections.index[rows].long().cpu(),
+        detection=most.row[rows].cpu(),
         class_name=_names(view, detections.label[rows]),
         score=detections.score[rows].cpu(),
         kind=tuple(KINDS[number] for number in kind.tolist()),
         overlap=overlap.cpu(),
-        ground_truth=index[objects].long().cpu(),
+        ground_truth=index[objects].cpu(),
     )
 
 
@@ -218,7 +219,7 @@ def missed_objects(
     areas = objects.area[rows].cpu()
     return MissedObjects(
         image_id=_ids(view, objects.image[rows]),
-        ground_truth=objects.index[rows].long().cpu(),
+        ground_truth=objects.index[rows].cpu(),
         class_name=_names(view, objects.label[rows]),
         area=areas,
         size=_sizes(view.records.protocol, areas),
@@ -237,10 +238,11 @@ def _names(view: LaneView, labels: Tensor) -> tuple[str, ...]:
     return tuple(view.class_names[label] for label in labels.tolist())
 
 
-def _sizes(rules: Any, areas: Tensor) -> tuple[str, ...]:
-    """The area range that holds each of ``areas`` [n]."""
-    every = getattr(rules, "area_ranges", ())
-    ranges = [entry for entry in every if entry.name != rules.headline_area]
+def _sizes(rules: Protocol, areas: Tensor) -> tuple[str, ...]:
+    """The area range that holds each of ``areas`` [n], for protocols that have any."""
+    ranges = []
+    if isinstance(rules, DetectionProtocol):
+        ranges = [entry for entry in rules.area_ranges if entry.name != rules.headline_area]
     return tuple(
         next((entry.name for entry in ranges if entry.lower <= area <= entry.upper), "")
         for area in areas.tolist()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+from torch import Tensor
 
 from ..errors import InputError, StateError
-
-# ``torch_vocmetrics.records.Records``, or any object that has its fields.
-Records = Any
+from ..records import Records
 
 
 def records_of(source: Any) -> Records:
@@ -20,10 +20,9 @@ def records_of(source: Any) -> Records:
     Raises:
         InputError: if ``source`` is neither.
     """
-    if hasattr(source, "matches") and hasattr(source, "detections"):
-        return source
-    if callable(getattr(source, "records", None)):
-        return source.records()
+    records = source.records() if callable(getattr(source, "records", None)) else source
+    if isinstance(records, Records):
+        return records
     raise InputError(
         "must be a detection metric or its records",
         where="source",
@@ -32,8 +31,24 @@ def records_of(source: Any) -> Records:
     )
 
 
-def require_diagnostics(records: Records, what: str) -> None:
-    """Raise unless the records hold the best overlaps of every detection.
+class Diagnostics(NamedTuple):
+    """The columns of detections that a metric keeps with ``diagnostics=True``.
+
+    Attributes:
+        row: [N] int64 row of the detection in its image as it came.
+        own, other: [N] float32 largest overlap with an object of the same class, or of another.
+        own_object, other_object: [N] int64 rows of these objects, -1 for none.
+    """
+
+    row: Tensor
+    own: Tensor
+    own_object: Tensor
+    other: Tensor
+    other_object: Tensor
+
+
+def diagnostics_of(records: Records, what: str) -> Diagnostics:
+    """The diagnostics of every detection.
 
     Args:
         records: of one protocol.
@@ -42,8 +57,22 @@ def require_diagnostics(records: Records, what: str) -> None:
     Raises:
         StateError: if the metric was made without ``diagnostics=True``.
     """
-    if records.detections.best_overlap is None:
+    table = records.detections
+    if (
+        table.index is None
+        or table.best_overlap is None
+        or table.best_ground_truth is None
+        or table.best_other_overlap is None
+        or table.best_other_ground_truth is None
+    ):
         raise StateError(
             f"{what} needs the best overlaps of every detection, which were not kept",
             remedy="make the metric with diagnostics=True",
         )
+    return Diagnostics(
+        table.index.long(),
+        table.best_overlap,
+        table.best_ground_truth.long(),
+        table.best_other_overlap,
+        table.best_other_ground_truth.long(),
+    )

@@ -43,7 +43,7 @@ from ..ops.selection import rows_where
 from ..results import Table
 from .average_precision import average_precision
 from .lane_view import LaneView, first_of_each
-from .source import require_diagnostics
+from .source import diagnostics_of
 
 KINDS = ("classification", "localization", "both", "duplicate", "background", "missed")
 CLASSIFICATION, LOCALIZATION, BOTH, DUPLICATE, BACKGROUND, MISSED = range(6)
@@ -140,25 +140,19 @@ def kinds_of(view: LaneView, background_threshold: float = 0.1) -> Tensor:
         view: a lane of the protocol's headline area range.
         background_threshold: as for :func:`error_kinds`, which says what the kinds are.
     """
-    require_diagnostics(view.records, "an analysis of error kinds")
+    most = diagnostics_of(view.records, "an analysis of error kinds")
     if not 0 <= background_threshold < view.iou_threshold:
         raise InputError(
             f"must be at least 0 and below the IoU threshold, {view.iou_threshold:g}",
             where="background_threshold",
             got=repr(background_threshold),
         )
-    detections = view.records.detections
     # A row for "no object", which neither counts nor is found.
     counted, found = (torch.nn.functional.pad(one, (0, 1)) for one in (view.counted, view.found))
-    own, other = (
-        torch.where(counted[objects], overlap, 0)
-        for objects, overlap in (
-            (detections.best_ground_truth, detections.best_overlap),
-            (detections.best_other_ground_truth, detections.best_other_overlap),
-        )
-    )
+    own = torch.where(counted[most.own_object], most.own, 0)
+    other = torch.where(counted[most.other_object], most.other, 0)
     floor = torch.tensor(background_threshold, dtype=torch.float32)
-    taken = view.reaches(own) & found[detections.best_ground_truth]
+    taken = view.reaches(own) & found[most.own_object]
     kinds = torch.full_like(own, BOTH, dtype=torch.int8)
     # From the last rule to the first, so that the first that holds stays.
     kinds[(own <= floor) & (other <= floor)] = BACKGROUND
@@ -175,13 +169,9 @@ def _mended(view: LaneView, kinds: Tensor) -> tuple[Tensor, Tensor]:
         [N] int64 the object that nobody found of an error of localization or classification, -1
         for none; [N] bool the first of those about the same object, by falling score.
     """
-    detections = view.records.detections
-    about = torch.full_like(detections.label, -1)
-    for kind, objects in (
-        (LOCALIZATION, detections.best_ground_truth),
-        (CLASSIFICATION, detections.best_other_ground_truth),
-    ):
-        about = torch.where(kinds == kind, objects, about)
+    most = diagnostics_of(view.records, "an analysis of error kinds")
+    about = torch.where(kinds == LOCALIZATION, most.own_object, -1)
+    about = torch.where(kinds == CLASSIFICATION, most.other_object, about)
     found = torch.nn.functional.pad(view.found, (0, 1))  # a row for "no object"
     about = torch.where(found[about], -1, about)
     rows = rows_where(about >= 0)

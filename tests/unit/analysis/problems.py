@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from generator import random_problem, random_protocol
 from support import Problem
-from unit.analysis.made_records import made_records
 
+from torch_vocmetrics import DetectionAP
 from torch_vocmetrics.protocols import DetectionProtocol, load_protocol
+from torch_vocmetrics.records import Records
 from torch_vocmetrics.reference.judged import Judged, judge
+
+
+def recorded(rules: DetectionProtocol, problem: Problem, *, diagnostics: bool = True) -> Records:
+    """The records of a metric that has seen the problem in one update."""
+    metric = DetectionAP(rules, diagnostics=diagnostics, **problem.kwargs)
+    return metric.update(problem.detections, problem.ground_truths).records()
 
 
 class Given(NamedTuple):
@@ -23,7 +30,7 @@ class Given(NamedTuple):
     problem: Problem
     iou_threshold: float
     area: str
-    records: Any
+    records: Records
     judged: Judged
     seed: int
 
@@ -49,7 +56,7 @@ def given(
     iou_threshold = rules.iou_thresholds[seed % len(rules.iou_thresholds)]
     areas = [entry.name for entry in rules.area_ranges]
     area = rules.headline_area if headline else areas[seed % len(areas)]
-    records = made_records(rules, problem)
+    records = recorded(rules, problem)
     judged = judge(rules, *problem[:2], iou_threshold=iou_threshold, area=area, **problem.kwargs)
     return Given(rules, problem, iou_threshold, area, records, judged, seed)
 

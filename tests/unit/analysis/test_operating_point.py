@@ -9,8 +9,7 @@ import pytest
 import torch
 from support import Problem
 from torch import Tensor
-from unit.analysis.made_records import made_records
-from unit.analysis.problems import Given, many
+from unit.analysis.problems import Given, many, recorded
 
 from torch_vocmetrics import InputError, StateError, load_protocol
 from torch_vocmetrics.analysis import (
@@ -128,11 +127,11 @@ def test_words_and_bounds() -> None:
     ):
         with pytest.raises(InputError, match=sentence):
             call()
-    without = made_records(given.rules, given.problem, diagnostics=False)
+    without = recorded(given.rules, given.problem, diagnostics=False)
     with pytest.raises(StateError, match=r"the confusion matrix needs.*diagnostics=True"):
         confusion_matrix(without)
     logits = [{**one, "scores": one["scores"] - 9} for one in given.problem.detections]
-    records = made_records(given.rules, given.problem._replace(detections=logits))
+    records = recorded(given.rules, given.problem._replace(detections=logits))
     with pytest.raises(InputError, match=r"needs scores in \[0, 1\], got -"):
         calibration(records)
 
@@ -150,7 +149,7 @@ def test_by_hand() -> None:
         "labels": torch.tensor([0, 0, 1]),
     }
     problem = Problem([found], [there], {"class_names": ["cat", "dog"]})
-    records = made_records(load_protocol("detection/coco2017"), problem)
+    records = recorded(load_protocol("detection/coco2017"), problem)
     curves = score_curves(records)
     best = curves.best()
     assert best["cat"] == {

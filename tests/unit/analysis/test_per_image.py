@@ -9,8 +9,8 @@ import pytest
 import torch
 from unit.analysis.problems import Given, many
 
-from torch_vocmetrics import InputError, reference
-from torch_vocmetrics.analysis import false_positives, image_scores, missed_objects
+from torch_vocmetrics import InputError, LogAverageMissRate, reference
+from torch_vocmetrics.analysis import false_positives, image_scores, missed_objects, score_curves
 from torch_vocmetrics.reference import per_image as loops
 from torch_vocmetrics.reference.error_kinds import kind_of
 from torch_vocmetrics.reference.reading import positions
@@ -18,18 +18,24 @@ from torch_vocmetrics.reference.reading import positions
 SEEDS = range(60)
 
 
+def arrival(given: Given) -> list[int]:
+    """Where the images of the judgement, which are in the order of ids, came."""
+    return positions(given.problem.ground_truths)
+
+
 def ids(given: Given, images: list[int]) -> list[object]:
+    """The ids of images of the judgement; numbers in order of arrival where there are none."""
     there = given.problem.ground_truths
-    order = positions(there)
+    rows = [arrival(given)[image] for image in images]
     if not all("image_id" in one for one in there):
-        return images
-    found = [there[order[image]]["image_id"] for image in images]
+        return rows
+    found = [there[row]["image_id"] for row in rows]
     return [one.item() if isinstance(one, torch.Tensor) else one for one in found]
 
 
-def average_precision_of(given: Given, image: int) -> float:
+def average_precision_of(given: Given, at: int) -> float:
     """What the reference gives for one image alone."""
-    rules, at = given.rules, positions(given.problem.ground_truths)[image]
+    rules = given.rules
     found, there = given.problem.detections[at], given.problem.ground_truths[at]
     result = reference.evaluate(rules, [found], [there], **given.problem.kwargs)
     t = rules.iou_thresholds.index(given.iou_threshold)
@@ -52,9 +58,11 @@ def test_counts_are_those_of_plain_loops() -> None:
             table = image_scores(
                 given.records, score=score, iou_threshold=given.iou_threshold, area=given.area
             )
-            assert list(table.image_id) == ids(given, list(range(given.judged.num_images)))
-            for image in range(given.judged.num_images):
-                wanted = loops.image_counts(given.judged, image, score)
+            order = list(arrival(given))
+            came = [order.index(row) for row in range(len(order))]
+            assert list(table.image_id) == ids(given, came)
+            for image, number in enumerate(came):
+                wanted = loops.image_counts(given.judged, number, score)
                 assert int(table.true_positives[image]) == wanted.true_positives
                 assert int(table.false_positives[image]) == wanted.false_positives
                 assert int(table.false_negatives[image]) == wanted.false_negatives
@@ -67,14 +75,17 @@ def test_counts_are_those_of_plain_loops() -> None:
 def test_average_precision_is_that_of_the_image_alone() -> None:
     for given in many(SEEDS, headline=True):
         table = image_scores(given.records, iou_threshold=given.iou_threshold)
-        wanted = [average_precision_of(given, image) for image in range(given.judged.num_images)]
+        wanted = [average_precision_of(given, row) for row in range(given.judged.num_images)]
         np.testing.assert_allclose(table.average_precision, wanted, rtol=0, atol=1e-12)
 
 
 def test_false_positives_and_missed_objects_are_those_of_plain_loops() -> None:
     for given in many(SEEDS, headline=True, mixed=True):
         missed = missed_objects(given.records, score=0.2, iou_threshold=given.iou_threshold)
-        wanted = loops.missed_objects(given.judged, 0.2)
+        order = arrival(given)
+        wanted = sorted(
+            loops.missed_objects(given.judged, 0.2), key=lambda one: (order[one.image], one.row)
+        )
         names = given.judged.class_names
         assert list(missed.image_id) == ids(given, [one.image for one in wanted])
         assert missed.ground_truth.tolist() == [one.row for one in wanted]
@@ -117,3 +128,21 @@ def test_sizes_best_and_worst() -> None:
     assert worst.to_pandas().columns[0] == "image_id"
     with pytest.raises(InputError, match="by: there is no column 'image_id'; use true_pos"):
         table.best(1, by="image_id")
+
+
+def test_subsets_of_pedestrians() -> None:
+    metric = LogAverageMissRate("caltech2012", box_format="xywh")
+    found = {
+        "boxes": torch.tensor([[100.0, 120, 41, 100], [400, 100, 30, 75]]),
+        "scores": torch.tensor([0.9, 0.4]),
+        "labels": torch.tensor([0, 0]),
+    }
+    there = {"boxes": torch.tensor([[102.0, 121, 38, 99], [300, 150, 25, 60]]), "labels": [0, 0]}
+    metric.update([found], [there])
+    missed = missed_objects(metric)
+    assert missed.ground_truth.tolist() == [1]
+    assert missed.size == ("",)
+    best = score_curves(metric, area="Reasonable").best()
+    assert best["all"]["precision"] == 1.0
+    with pytest.raises(InputError, match="needs a protocol of average precision, got miss_rate/"):
+        image_scores(metric)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pkgutil
 import sys
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import pytest
 import torch
 
-from torch_vocmetrics import InputError, StateError, analysis
+from torch_vocmetrics import DetectionAP, InputError, StateError, analysis
 from torch_vocmetrics.analysis import records_of
-from torch_vocmetrics.analysis.source import require_diagnostics
+from torch_vocmetrics.analysis.source import diagnostics_of
 from torch_vocmetrics.results import Table
 
 
@@ -26,13 +25,17 @@ class Scores(Table):
 
 
 def test_records_are_taken_as_they_are_or_from_a_metric() -> None:
-    records = SimpleNamespace(matches=None, detections=SimpleNamespace(best_overlap=None))
+    nothing = {"boxes": [], "labels": []}
+    metric = DetectionAP("coco2017", num_classes=2).update([nothing | {"scores": []}], [nothing])
+    records = metric.records()
     assert records_of(records) is records
-    assert records_of(SimpleNamespace(records=lambda: records)) is records
+    assert records_of(metric).protocol == records.protocol
     with pytest.raises(InputError, match="must be a detection metric or its records, got str"):
         records_of("coco2017")
     with pytest.raises(StateError, match=r"kinds needs the best overlaps.*diagnostics=True"):
-        require_diagnostics(records, "kinds")
+        diagnostics_of(records, "kinds")
+    with pytest.raises(InputError, match="protocol: must be one of coco2017, voc2007"):
+        records_of(DetectionAP(["coco2017", "voc2007"], num_classes=2))
 
 
 def test_a_table_is_a_dict_and_a_data_frame(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import torch
 from support import Problem
-from unit.analysis.made_records import made_records
-from unit.analysis.problems import many
+from unit.analysis.problems import many, recorded
 
 from torch_vocmetrics import InputError, StateError, load_protocol
 from torch_vocmetrics.analysis import error_kinds
@@ -60,7 +59,7 @@ def test_by_hand() -> None:
     there = {"boxes": torch.tensor(objects), "labels": torch.tensor([0, 0, 1, 2])}
     problem = Problem([found], [there], {"class_names": ["cat", "dog", "bird"]})
     rules = dataclasses.replace(load_protocol("detection/voc2012"), coordinates="continuous")
-    records = made_records(rules, problem)
+    records = recorded(rules, problem)
     errors = error_kinds(records)
     assert errors.count.tolist() == [1, 1, 1, 1, 1, 1]
     assert errors.average_precision == pytest.approx(0.5 / 3)
@@ -73,12 +72,12 @@ def test_by_hand() -> None:
     with pytest.raises(InputError, match="background_threshold: must be at least 0 and below"):
         error_kinds(records, background_threshold=0.5)
     with pytest.raises(StateError, match="error kinds needs the best overlaps"):
-        error_kinds(made_records(rules, problem, diagnostics=False))
+        error_kinds(recorded(rules, problem, diagnostics=False))
 
 
 def test_nothing_at_all() -> None:
     nothing = {"boxes": torch.zeros(0, 4), "labels": torch.zeros(0, dtype=torch.int64)}
     problem = Problem([nothing | {"scores": torch.zeros(0)}], [nothing], {"num_classes": 1})
-    errors = error_kinds(made_records(COCO, problem))
+    errors = error_kinds(recorded(COCO, problem))
     assert errors.count.tolist() == [0] * 6
     assert math.isnan(errors.average_precision)
