@@ -26,6 +26,7 @@ from pycocotools import mask as mask_api
 from torch_vocmetrics import (
     CocoDetectionResult,
     DetectionAP,
+    DetectionProtocol,
     InputError,
     VocMetricsError,
     VocMetricsWarning,
@@ -270,7 +271,7 @@ def _matched(truth: Any, found: Any, params: Any) -> DetectionAP[CocoDetectionRe
         raise InputError("must be numbers", where="annotations, key 'area'", got="NaN")
     num_classes = len(params.catIds) if params.useCats else 1
     metric: DetectionAP[CocoDetectionResult] = DetectionAP(
-        _rules(params, detections.numbers("area"), seen),
+        rules_of(params, _protocol_name(params, detections.numbers("area"), seen)),
         num_classes=num_classes,
         # From 1 on: a first category without objects is no sign of a mistake here.
         label_ids=range(1, num_classes + 1),
@@ -309,29 +310,35 @@ def _refuse_lost_ids(objects: _Side, detections: _Side) -> None:
             )
 
 
-def _rules(params: Any, areas: NDArray[np.float64], shapes: dict[str, Any]) -> Any:
-    """COCO's protocol with these parameters, for detections of these areas and shapes."""
-    bounds = [[float(bound) for bound in pair] for pair in params.areaRng]
+def rules_of(params: Any, protocol: str) -> DetectionProtocol:
+    """A protocol of COCO with the thresholds, levels, limits and area ranges of a ``Params``.
+
+    Raises:
+        ProtocolError: if they are no rising numbers.
+    """
     return dataclasses.replace(
-        load_protocol(_protocol_name(params.iouType, areas, shapes, bounds)),
+        load_protocol(protocol, DetectionProtocol),
         iou_thresholds=np.asarray(params.iouThrs, dtype=np.float64),
         recall_levels=np.asarray(params.recThrs, dtype=np.float64),
         max_detections=[int(limit) for limit in params.maxDets],
-        area_ranges=[(f"range {n}", *pair) for n, pair in enumerate(bounds)],
+        area_ranges=[(f"range {n}", *pair) for n, pair in enumerate(_bounds(params))],
+        headline_area="range 0",
     )
 
 
-def _protocol_name(
-    kind: str, areas: NDArray[np.float64], shapes: dict[str, Any], bounds: list[list[float]]
-) -> str:
+def _bounds(params: Any) -> list[list[float]]:
+    return [[float(bound) for bound in pair] for pair in params.areaRng]
+
+
+def _protocol_name(params: Any, areas: NDArray[np.float64], shapes: dict[str, Any]) -> str:
     """The protocol that puts detections into the area ranges into which ``area`` puts them."""
 
     def in_ranges(values: Any) -> NDArray[np.bool_]:
-        lower, upper = np.array(bounds).reshape(-1, 2, 1).swapaxes(0, 1)
+        lower, upper = np.array(_bounds(params)).reshape(-1, 2, 1).swapaxes(0, 1)
         outside: NDArray[np.bool_] = (values < lower) | (values > upper)
         return outside
 
-    if kind == "segm":
+    if params.iouType == "segm":
         # One by one: pycocotools' count of masks is a uint8, which NumPy 2 refuses above 255.
         by_mask = np.array([mask_api.area(one) for one in shapes["masks"]], dtype=np.float64)
         if np.array_equal(in_ranges(areas), in_ranges(by_mask)):
@@ -339,5 +346,5 @@ def _protocol_name(
     if "boxes" in shapes:
         by_box = (shapes["boxes"][:, 2] * shapes["boxes"][:, 3]).numpy()
         if np.array_equal(in_ranges(areas), in_ranges(by_box)):
-            return "coco2017" if kind == "bbox" else "coco2017_segm_box_area"
+            return "coco2017" if params.iouType == "bbox" else "coco2017_segm_box_area"
     raise InputError("must be the area of the box or of the mask", where="results, key 'area'")
