@@ -316,14 +316,14 @@ def rules_of(params: Any, protocol: str) -> DetectionProtocol:
     Raises:
         ProtocolError: if they are no rising numbers.
     """
-    return dataclasses.replace(
-        load_protocol(protocol, DetectionProtocol),
-        iou_thresholds=np.asarray(params.iouThrs, dtype=np.float64),
-        recall_levels=np.asarray(params.recThrs, dtype=np.float64),
-        max_detections=[int(limit) for limit in params.maxDets],
-        area_ranges=[(f"range {n}", *pair) for n, pair in enumerate(_bounds(params))],
-        headline_area="range 0",
-    )
+    rules: dict[str, Any] = {
+        "iou_thresholds": np.asarray(params.iouThrs, dtype=np.float64),
+        "recall_levels": np.asarray(params.recThrs, dtype=np.float64),
+        "max_detections": [int(limit) for limit in params.maxDets],
+        "area_ranges": [(f"range {n}", *pair) for n, pair in enumerate(_bounds(params))],
+        "headline_area": "range 0",
+    }
+    return dataclasses.replace(load_protocol(protocol, DetectionProtocol), **rules)
 
 
 def _bounds(params: Any) -> list[list[float]]:
