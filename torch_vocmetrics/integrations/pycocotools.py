@@ -78,7 +78,7 @@ class COCOeval(cocoeval.COCOeval):
     stats: NDArray[np.float64]
 
     def __init__(self, cocoGt: Any = None, cocoDt: Any = None, iouType: str = "segm") -> None:  # noqa: N803
-        self._metric: DetectionAP[CocoDetectionResult] | None = None
+        self._metric: DetectionAP[Any] | None = None
         self._per_image: dict[str, Any] = {}
         super().__init__(cocoGt, cocoDt, iouType)
 
@@ -249,7 +249,7 @@ class _Side(NamedTuple):
         ]
 
 
-def _matched(truth: Any, found: Any, params: Any) -> DetectionAP[CocoDetectionResult]:
+def _matched(truth: Any, found: Any, params: Any) -> DetectionAP[Any]:
     """A metric that has seen everything that is evaluated.
 
     Raises:
@@ -270,7 +270,7 @@ def _matched(truth: Any, found: Any, params: Any) -> DetectionAP[CocoDetectionRe
     if np.isnan(areas).any():
         raise InputError("must be numbers", where="annotations, key 'area'", got="NaN")
     num_classes = len(params.catIds) if params.useCats else 1
-    metric: DetectionAP[CocoDetectionResult] = DetectionAP(
+    metric: DetectionAP[Any] = DetectionAP(
         rules_of(params, _protocol_name(params, detections.numbers("area"), seen)),
         num_classes=num_classes,
         # From 1 on: a first category without objects is no sign of a mistake here.
