@@ -220,7 +220,38 @@ def fail_late(metric: Any) -> None:
     metric._settled = failing
 
 
-SCENARIOS = (sampled, blocks, last_only, padded, disagreeing)
+def by_class(subject: Subject, rank: int, ranks: int) -> Outcomes:
+    """What the scenarios above do, with every class on one rank where the metric allows it."""
+    last, given = rank == ranks - 1, images(subject, COUNT, ids=True)
+    options: Any = {"shard_by": "class"}
+    metric = updated(subject.new, given[rank::ranks], rank + 1)
+    yield "class sampled", outcome_of(metric, **options)
+    yield "class dst", outcome_of(metric, dst=ranks - 1, **options)
+    yield "class mixed", outcome_of(metric, shard_by="none" if last else "class")
+    yield "class unknown", outcome_of(metric, shard_by="image")
+    bare = images(subject, COUNT, ids=False)[rank::ranks]
+    yield "class no ids", outcome_of(updated(subject.new, bare, 2), **options)
+    yield "class last only", outcome_of(updated(subject.new, given if last else [], 5), **options)
+    share = padded_share(rank, ranks)
+    copies = [subject.image(number) for number in share]
+    yield "class padded", outcome_of(updated(subject.new, copies, 2), **options)
+    if rank + ranks * (len(share) - 1) >= COUNT:
+        copies[-1] = subject.noisy(share[-1])
+    yield "class padded noisily", outcome_of(updated(subject.new, copies, 2), **options)
+    other = [subject.other_truth(number) for number in range(4)] if last else []
+    metric = updated(subject.new, given[rank::ranks] + other, 4)
+    yield "class truth", outcome_of(metric, **options)
+    yield (
+        "class ids",
+        outcome_of(updated(subject.new, bare if last else given[rank::ranks], 4), **options),
+    )
+    metric = updated(subject.new, given[rank::ranks], 4)
+    if last:
+        fail_late(metric)
+    yield "class late", outcome_of(metric, **options)
+
+
+SCENARIOS = (sampled, blocks, last_only, padded, disagreeing, by_class)
 
 
 # Scenarios of the group ---------------------------------------------------------------------------

@@ -161,6 +161,42 @@ def test_a_late_value_error_is_everyones(found: Any, world: int, name: str) -> N
     check(outcomes(found, world, ("after reset", name)), expected(name))
 
 
+BY_CLASS = [name for name in SUBJECTS if name.startswith("detection")]
+
+
+@each_world
+@each_metric
+def test_by_class_gives_the_bits_of_one_process(found: Any, world: int, name: str) -> None:
+    for label in ("sampled", "last only", "padded", "padded noisily"):
+        given = outcomes(found, world, (f"class {label}", name))
+        check(given, expected(name))
+        gathered = outcomes(found, world, (label, name))
+        assert [one.warnings for one in given] == [one.warnings for one in gathered], label
+        to_owners = world > 1 and name in BY_CLASS
+        assert all(("all_to_all_single" in one.collectives) == to_owners for one in given)
+    given = outcomes(found, world, ("class no ids", name))
+    check(given, expected(name, ids=False))
+    without = outcomes(found, world, ("no ids", name))
+    assert [one.warnings for one in given] == [one.warnings for one in without]
+    *others, last = outcomes(found, world, ("class dst", name))
+    check([last], expected(name))
+    assert [one[:2] for one in others] == [(None, None)] * (world - 1)
+
+
+@each_larger_world
+@each_metric
+def test_by_class_all_ranks_raise_the_same(found: Any, world: int, name: str) -> None:
+    last = f"rank {world - 1}"
+    for label in ("truth", "ids", "late"):
+        given = outcomes(found, world, (f"class {label}", name))
+        gathered = outcomes(found, world, (label, name))
+        assert [one.error for one in given] == [one.error for one in gathered], label
+        assert given[0].error is not None
+    given = outcomes(found, world, ("class mixed", name))
+    check_error(given, "StateError", "different values of shard_by", f"none on {last}")
+    check_error(outcomes(found, world, ("class unknown", name)), "InputError", "shard_by")
+
+
 @each_larger_world
 def test_versions_and_unforeseen_errors(found: Any, world: int) -> None:
     last = world - 1

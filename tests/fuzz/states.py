@@ -17,7 +17,7 @@ from generator import random_problem, random_protocol
 from torch import Tensor
 
 from torch_vocmetrics import DetectionAP, Metric, StateError, VocMetricsError
-from torch_vocmetrics.states.files import _digest
+from torch_vocmetrics.states.files import _digest, sealed
 from torch_vocmetrics.testing import differences, rebatched, same
 
 from .campaign import Campaign
@@ -83,8 +83,11 @@ def _forged_file(metric: Metric[Any], rng: Rng, path: Path) -> str:
         return "no file"
     arrays = {str(name): np.asarray(array) for name, array in arrays.items()}
     arrays = {name: array for name, array in arrays.items() if array.dtype != object}
-    header["columns"] = list(arrays) if rng.random() < 0.9 else header.get("columns")
-    header["sha256"] = _digest(header, arrays)
+    columns = header.get("columns")
+    header = sealed(header, arrays, {})
+    if rng.random() < 0.1:
+        header["columns"] = columns
+        header["sha256"] = _digest(header)
     letters = np.frombuffer(json.dumps(header).encode(), np.uint8)
     with path.open("wb") as out:
         np.savez(out, **{**arrays, "header": letters})

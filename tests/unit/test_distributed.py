@@ -12,7 +12,13 @@ import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from torch_vocmetrics import distributed
-from torch_vocmetrics.distributed import HEADER_BYTES, _header_bytes, _ranks, _read_header
+from torch_vocmetrics.distributed import (
+    HEADER_BYTES,
+    _header_bytes,
+    _ranks,
+    _read_header,
+    transport,
+)
 from torch_vocmetrics.errors import (
     InputError,
     StateError,
@@ -135,7 +141,7 @@ def backend(monkeypatch: pytest.MonkeyPatch, config: str) -> None:
 def test_bytes_stay_on_the_host_where_a_backend_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     for config in ("cpu:gloo,cuda:gloo", "cpu:gloo,cuda:nccl", "cuda:nccl,cpu:gloo"):
         backend(monkeypatch, config)
-        assert distributed._transport_device(None, torch.device("cuda", 0)) == torch.device("cpu")
+        assert transport.transport_device(None, torch.device("cuda", 0)) == torch.device("cpu")
 
 
 def test_under_nccl_bytes_go_over_the_current_device(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +149,7 @@ def test_under_nccl_bytes_go_over_the_current_device(monkeypatch: pytest.MonkeyP
     backend(monkeypatch, "cuda:nccl")
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
     monkeypatch.setattr(dist.distributed_c10d, "_get_default_group", object)
-    assert distributed._transport_device(None, None) == torch.device("cuda", 3)
+    assert transport.transport_device(None, None) == torch.device("cuda", 3)
     monkeypatch.setattr(dist, "get_world_size", lambda group=None: 2)
     seen = []
 
@@ -153,7 +159,7 @@ def test_under_nccl_bytes_go_over_the_current_device(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(dist, "all_gather", gather)
     with FakeTensorMode():
         row = torch.zeros(64, dtype=torch.uint8)
-        rows = distributed._all_gather(row, None, torch.device("cuda", 0))
+        rows = transport.all_gather(row, transport.Route(None, torch.device("cuda", 0)))
     assert seen == [("cuda:0", 64)] * 3
     assert (str(rows.device), rows.shape) == ("cpu", (2, 64))
 

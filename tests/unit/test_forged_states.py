@@ -15,7 +15,7 @@ from distributed.registry import SUBJECTS, images
 from torch import Tensor
 
 from torch_vocmetrics import DetectionAP, Metric, StateError
-from torch_vocmetrics.states.files import _digest
+from torch_vocmetrics.states.files import sealed
 from torch_vocmetrics.states.plain import flatten, from_bytes, restore, to_bytes
 from torch_vocmetrics.testing import differences, rebatched
 
@@ -297,8 +297,7 @@ def forged(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], Any]) 
         arrays = dict(file)
     header = json.loads(arrays.pop("header").tobytes())
     change(header, arrays)
-    header["columns"] = list(arrays)
-    header["sha256"] = _digest(header, arrays)
+    header = sealed(header, arrays, {})
     letters = np.frombuffer(json.dumps(header).encode(), np.uint8)
     with path.open("wb") as out:
         np.savez(out, **arrays, header=letters)
@@ -315,11 +314,11 @@ FORGERIES: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], Any], str]
     "score": (lambda _, a: a.update({"records.0.score": a["records.0.score"] * np.nan}), "nan"),
     "byte order": (
         lambda _, a: a.update({"records.0.score": a["records.0.score"].astype(">f4")}),
-        "arrays of other types",
+        "is of another type",
     ),
     "complex": (
         lambda _, a: a.update({"records.0.score": a["records.0.score"].astype("c8")}),
-        "arrays of other types",
+        "is of another type",
     ),
     "float ids": (lambda h, _: h["state"].update(image_ids=[0.5] * 8), "no image id"),
     "deep state": (lambda h, _: h["state"].update(records=nested(900)), "damaged"),

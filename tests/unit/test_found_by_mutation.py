@@ -34,7 +34,7 @@ from torch_vocmetrics.ops.boxes import box_table
 from torch_vocmetrics.ops.confusion import LabelTable, count_pairs
 from torch_vocmetrics.protocols import MissRateProtocol
 from torch_vocmetrics.ragged import GroundTruths
-from torch_vocmetrics.states import files
+from torch_vocmetrics.states import blocks, files
 
 BOX = [10.0, 10.0, 40.0, 40.0]
 FAR = [110.0, 10.0, 140.0, 40.0]
@@ -402,8 +402,8 @@ def test_the_digest_covers_type_and_shape() -> None:
     """Equal bytes under another type or shape are another file."""
     array = np.arange(6, dtype=np.int64)
     digests = {
-        files._digest({}, {"a": one})
+        str(blocks.described(one, "a")["sha256"])
         for one in (array, array.view(np.float64), array.reshape(2, 3), array.reshape(3, 2))
     }
     assert len(digests) == 4
-    assert files._digest({}, {"a": array}) != files._digest({}, {"b": array})
+    assert blocks.described(array, "a")["sha256"] != blocks.described(array, "b")["sha256"]

@@ -20,6 +20,7 @@ from ..lanes import Lanes, column, in_area, lanes_of_areas
 from ..ops.ordering import rank_in_group, rank_order, stable_order
 from ..ops.selection import rows_where, take
 from ..ops.sums import sums_before
+from ..tables.class_slices import positives_of_classes
 from ..tables.records import MATCH_COLUMNS, Ids, MatchRecords, cat_ids
 from ..tables.repeats import repeats, unequal_truth, warn_of_repeats
 from ..transfer import from_host
@@ -96,6 +97,8 @@ class Ranker:
         parts: one after the other; at least one.
         lanes, num_classes: what their numbers mean.
         limits: of detections of an image and class, which rankings are to know.
+        positions: [I] int64 that break ties of score, of the images of all parts; default: by id.
+        num_positives: [A, K] int64 of ground truths that the parts do not hold.
     """
 
     def __init__(
@@ -104,15 +107,24 @@ class Ranker:
         lanes: Lanes,
         num_classes: int,
         limits: Sequence[int] = (),
+        *,
+        positions: Tensor | None = None,
+        num_positives: Tensor | None = None,
     ) -> None:
         self.lanes, self.num_classes, self.device = lanes, num_classes, parts[0].device
         self.num_images = sum(part.num_images for part in parts)
         self.num_detections = sum(part.num_detections for part in parts)
         self.score_dtype = reduce(torch.promote_types, (part.score.dtype for part in parts))
-        positives = [_num_positives(part, lanes, num_classes) for part in parts]
-        self.num_positives = torch.stack(positives).sum(dim=0)
+        if num_positives is None:
+            positives = [positives_of_classes(part, lanes, num_classes) for part in parts]
+            num_positives = torch.stack(positives).sum(dim=0)
+        self.num_positives = num_positives.to(self.device)
         self._parts, self._limits = parts, limits
-        self._positions = _positions_out_of_order([part.image_ids for part in parts], self.device)
+        if positions is None:
+            ids = [part.image_ids for part in parts]
+            self._positions = _positions_out_of_order(ids, self.device)
+        else:
+            self._positions = positions.to(self.device)
         self._counts = torch.stack([part.class_counts for part in parts])
         starts = sums_before(self._counts)
         matches = [
@@ -282,14 +294,6 @@ def _positions_out_of_order(ids: Sequence[Ids | None], device: torch.device) -> 
         return None
     positions = image_positions(every, device)
     return None if bool((positions.diff() > 0).all()) else positions
-
-
-def _num_positives(records: MatchRecords, lanes: Lanes, num_classes: int) -> Tensor:
-    label = records.ground_truth_label.long()
-    none = torch.zeros(num_classes, dtype=torch.int64, device=label.device)
-    counted = records.ground_truth_counted
-    places = [lanes.place(area, 0) for area in range(lanes.num_areas)]
-    return torch.stack([none.index_add(0, label, column(counted, at).long()) for at in places])
 
 
 def distinct_images(records: MatchRecords) -> Tensor:

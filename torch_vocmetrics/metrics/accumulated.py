@@ -45,13 +45,14 @@ class Accumulated:
 
     Attributes:
         tables: for each protocol the table of the images in one part or several; a part without
-            images is the only one.
+            images is the only one. They may be read from files when they are asked for, and then
+            know ``num_images`` before.
         pending: batches that are not in the tables yet.
         device: where the work is done; None until something says where, see :meth:`at_home`.
         updated: whether there was any ``update``.
     """
 
-    tables: tuple[tuple[Any, ...], ...]
+    tables: Sequence[tuple[Any, ...]]
     pending: tuple[Any, ...] = ()
     device: torch.device | None = None
     updated: bool = False
@@ -59,6 +60,8 @@ class Accumulated:
     @property
     def num_images(self) -> int:
         """Images in the tables; those of pending batches are not counted."""
+        if (known := getattr(self.tables, "num_images", None)) is not None:
+            return int(known)
         return sum(part.num_images for part in self.tables[0])
 
     @property

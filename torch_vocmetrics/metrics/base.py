@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-import copy
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar, overload
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast, overload
 
 import torch
 
-from ..distributed import Group, check_destination, num_ranks, own_rank, sync, warns_for_all
+from ..distributed import check_arguments, num_ranks, own_rank, sync, warns_for_all
+from ..distributed.transport import Group
 from ..errors import InputError, StateError, warn, warnings_of_one_rank
 from ..host_work import host_work
-from ..protocols import Protocol, protocol_title
-from ..states.files import protocols_of, read_state, write_state
+from ..protocols import protocol_title
+from ..states.files import protocols_of, read_header, read_state, write_state
 from ..states.plain import num_images, order_of_arrival, with_own_tensors
 from ..transfer import read_device
-from .accumulated import Accumulated, Lockable
-from .identity import all_metrics, named_fault, refuse_other_rules, sizes, tables_of
-
-STATE_SCHEMA = 5
+from .identity import all_metrics, named_fault, refuse_other_rules, sizes
+from .stateful import R_co, Stateful
+from .stored import StoredTables
 
 T = TypeVar("T")
-R_co = TypeVar("R_co", covariant=True)
-"""What a metric computes."""
+IN_MEMORY_BYTES = 2**28
+"""State files that are longer, all of them together, stay on the disk if the metric allows it."""
 
-_NO_IDS = (
+NO_UPDATE = "compute() came before update(): numbers are NaN and counts 0"
+NO_IDS = (
     "images have no image_id: if a distributed sampler filled up its last round, the copies are "
     "counted as images of their own; give image_id in every target"
 )
 
 
-class Metric(Lockable, ABC, Generic[R_co]):
+class Metric(Stateful[R_co], Generic[R_co]):
     """A plain object that accumulates batches; ``copy.deepcopy`` and ``pickle`` copy it.
 
     Methods are not wrapped, nothing is cached and there is no ``forward``. Whatever raises, Ctrl-C
@@ -41,11 +40,7 @@ class Metric(Lockable, ABC, Generic[R_co]):
     use one metric: their calls take turns, but for the computation of results.
     """
 
-    class_names: tuple[str, ...]
-    label_ids: tuple[int, ...]
-    diagnostics = False  # whether the state has more than results need, for analyses
     _kinds: ClassVar[dict[str, type[Metric[Any]]]] = {}
-    _accumulated: Any  # the only attribute that changes: an Accumulated
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -56,13 +51,27 @@ class Metric(Lockable, ABC, Generic[R_co]):
         """Add a batch and return the metric."""
 
     @overload
-    def compute(self, *, sync: bool = ..., group: Group = ..., dst: None = ...) -> R_co: ...
+    def compute(
+        self,
+        *,
+        sync: bool = ...,
+        group: Group = ...,
+        dst: None = ...,
+        shard_by: str | None = ...,
+    ) -> R_co: ...
 
     @overload
-    def compute(self, *, sync: bool = ..., group: Group = ..., dst: int) -> R_co | None: ...
+    def compute(
+        self, *, sync: bool = ..., group: Group = ..., dst: int, shard_by: str | None = ...
+    ) -> R_co | None: ...
 
     def compute(
-        self, *, sync: bool = True, group: Group = None, dst: int | None = None
+        self,
+        *,
+        sync: bool = True,
+        group: Group = None,
+        dst: int | None = None,
+        shard_by: str | None = None,
     ) -> R_co | None:
         """A collective in a process group: the result over everything since ``reset``.
 
@@ -79,6 +88,10 @@ class Metric(Lockable, ABC, Generic[R_co]):
             group: the process group; None for the default one.
             dst: the rank (of the default group) that gets the result, while the others get None;
                 None for all ranks.
+            shard_by: ``"class"`` sends every class to one rank instead of all records to all ranks,
+                where a metric can be computed so (:class:`DetectionAP`); ``"none"`` never does, and
+                None does if a rank holds more than 2**24 detections. The numbers are the same;
+                whole curves of more than 64 MiB are then left out.
 
         Raises:
             InputError: if values on a device broke the rules; until ``reset``. If it happens on one
@@ -86,7 +99,9 @@ class Metric(Lockable, ABC, Generic[R_co]):
             StateError: if ranks differ in protocol, classes or version, or one is lost; if an image
                 came twice with different ground truth. Unless a rank is lost, all raise the same.
         """
-        return self._of_all(lambda metric, distinct: metric._result(distinct), sync, group, dst)
+        return self._of_all(
+            lambda metric, distinct: metric._result(distinct), sync, group, dst, shard_by
+        )
 
     def reset(self) -> Self:
         """Forget everything, device included."""
@@ -185,7 +200,9 @@ class Metric(Lockable, ABC, Generic[R_co]):
                 folder, a device, a pipe or a socket.
             OSError: if the file cannot be written.
         """
-        write_state(path, self._exported(), self._all_protocols())
+        with self._lock:
+            state, starts = self._exported(), self._block_starts(self._accumulated.whole)
+        write_state(path, state, self._all_protocols(), starts)
         return self
 
     @host_work()
@@ -209,6 +226,9 @@ class Metric(Lockable, ABC, Generic[R_co]):
         The files are taken as ranks are: of several copies of an image the one met earliest counts,
         and images without ids come by their place in the file, then by file.
 
+        Files of detections that are longer than 256 MiB, all of them together, are checked and stay
+        on the disk: ``compute`` reads them class by class; any other method reads them whole.
+
         Raises:
             StateError: if a file is no state, damaged, or of other rules than the first.
             OSError: if there is no such file.
@@ -224,157 +244,109 @@ class Metric(Lockable, ABC, Generic[R_co]):
         """
         if not paths:
             raise InputError("must be at least one state file", where="paths")
-        states, saved = zip(*map(read_state, paths), strict=True)
-        kind = all_metrics(Metric._kinds).get(str(states[0].get("metric")))
+        metric = cls._of_header(paths[0])
+        if sum(Path(path).stat().st_size for path in paths) > IN_MEMORY_BYTES:
+            return metric._of_stored_files(paths)
+        return metric._of_files(paths)
+
+    @classmethod
+    def _of_header(cls, path: str | Path) -> Self:
+        """A metric of the rules of a state file."""
+        header = read_header(path)
+        state = header["state"]
+        kind = all_metrics(Metric._kinds).get(str(state.get("metric")))
         if kind is None or not issubclass(kind, cls):
             raise StateError(
                 f"the state is of another metric than {cls.__name__}",
-                where=str(paths[0]),
-                got=states[0].get("metric"),
+                where=str(path),
+                got=state.get("metric"),
             )
-        protocols = protocols_of(states[0], saved[0], str(paths[0]))
+        protocols = protocols_of(state, header["protocols"], str(path))
         try:
-            metric = kind._of(protocols, states[0]["class_names"], states[0]["label_ids"])
-            metric.diagnostics = states[0].get("diagnostics", False) is True
+            metric = kind._of(protocols, state["class_names"], state["label_ids"])
+            metric.diagnostics = state.get("diagnostics", False) is True
         except Exception as error:  # forged classes may be of any type
-            raise StateError(f"the state is damaged: {error!r}", where=str(paths[0])) from None
+            raise StateError(f"the state is damaged: {error!r}", where=str(path)) from None
+        return metric
+
+    def _of_files(self, paths: Sequence[str | Path]) -> Self:
+        """A metric of its own with what all files hold."""
+        states = [read_state(path)[0] for path in paths]
         parts = []
         for path, state in zip(paths, states, strict=True):
             with named_fault(path):
-                parts.append(metric._blank()._load(state))
-        return metric._union(parts, states)
+                parts.append(self._blank()._load(state))
+        return self._union(parts, states)
 
-    @classmethod
-    @abstractmethod
-    def _of(
-        cls, protocols: Sequence[Any], class_names: Sequence[str], label_ids: Sequence[int]
-    ) -> Self:
-        """A metric with these rules."""
-
-    @abstractmethod
-    def _nothing(self) -> Accumulated:
-        """What a new metric has seen."""
-
-    @abstractmethod
-    def _settled(self, state: Any) -> Any:
-        """The same with all batches in the tables, and nothing left to be checked.
-
-        Raises:
-            InputError: if values flagged on a device broke the rules.
-        """
-
-    @abstractmethod
-    def _columns(self, tables: Any) -> dict[str, Any]:
-        """What a saved state says of the tables, beside ids and rules."""
-
-    @abstractmethod
-    def _read(self, ids: list[Any] | None, state: dict[str, Any]) -> Sequence[Any]:
-        """The tables of a saved state; whatever does not hold together raises."""
-
-    @abstractmethod
-    def _all_protocols(self) -> Sequence[Protocol]:
-        """The rules."""
-
-    @abstractmethod
-    def _distinct(self) -> Any:
-        """The state without repeated images; copies are checked and warned of."""
-
-    @abstractmethod
-    def _result(self, distinct: Any) -> R_co:
-        """The result of what :meth:`_distinct` gave."""
-
-    def _identity(self) -> dict[str, Any]:
-        """What states must have in common."""
-        return {
-            "schema": STATE_SCHEMA,
-            "metric": type(self).__name__,
-            "protocols": [protocol.name for protocol in self._all_protocols()],
-            "fingerprints": [protocol.fingerprint for protocol in self._all_protocols()],
-            "class_names": list(self.class_names),
-            "label_ids": list(self.label_ids),
-        }
-
-    def _settle(self) -> Any:
-        """Everything seen so far, with all batches in the tables.
-
-        Raises:
-            InputError: if values flagged on a device broke the rules; until ``reset``.
-        """
-        with self._lock:
-            self._accumulated = self._settled(self._accumulated)
-            return self._accumulated
-
-    def _joined(self) -> Any:
-        """Everything seen so far, each table in one part.
-
-        Raises:
-            InputError: if values flagged on a device broke the rules; until ``reset``.
-        """
-        with self._lock:
-            state = self._settle()
-            self._accumulated = replace(state, tables=tuple((table,) for table in state.whole))
-            return self._accumulated
-
-    def _holding(
-        self, tables: Sequence[Any], device: torch.device | None, updated: bool
-    ) -> Accumulated:
-        """These tables as all that was seen."""
-        parts = tuple((table,) for table in tables)
-        return replace(self._nothing(), tables=parts, device=device, updated=updated)
-
-    def _exported(self) -> dict[str, Any]:
-        """:meth:`state_dict` whose tensors are those of the metric."""
-        state = self._joined()
-        tables = state.whole
-        ids = tables[0].image_ids
-        return {
-            **self._identity(),
-            "updated": state.updated,
-            "num_images": tables[0].num_images,
-            "image_ids": None if ids is None else list(ids),
-            **self._columns(tables),
-        }
-
-    def _load(self, state: dict[str, Any]) -> Self:
-        """:meth:`load_state_dict` that keeps the tensors themselves."""
-        refuse_other_rules(self._identity(), state, "load_state_dict")
-        tables = tables_of(state, self._read)
-        device = tables[0].device if tables[0].num_images else None
-        with self._lock:
-            self._accumulated = self._holding(tables, device, state["updated"])
-        return self
+    def _of_stored_files(self, paths: Sequence[str | Path]) -> Self:
+        """The same for large files; a metric that can be computed from parts leaves them there."""
+        return self._of_files(paths)
 
     def _of_all(
-        self, answer: Callable[[Any, Any], T], together: bool, group: Group, dst: int | None
+        self,
+        answer: Callable[[Any, Any], T],
+        together: bool,
+        group: Group,
+        dst: int | None,
+        shard_by: str | None = "none",
     ) -> T | None:
         """``answer`` of a metric with the images of all ranks, and of its distinct images."""
         with host_work():
             ranks = num_ranks(group) if together else 1
             if together and ranks == 1:  # several ranks check it together, in sync
-                check_destination(dst, [own_rank()])
-            metric = self if ranks == 1 else self._synced(group, dst)
+                check_arguments(dst, [own_rank()], shard_by)
+            metric = self if ranks == 1 else self._synced(group, dst, shard_by)
             with warnings_of_one_rank(ranks == 1 or warns_for_all(group, dst)):
-                if not metric._accumulated.updated:
-                    warn("compute() came before update(): numbers are NaN and counts 0")
-                elif (
-                    ranks > 1
-                    and metric.num_images
-                    and metric._accumulated.tables[0][0].image_ids is None
-                ):
-                    warn(_NO_IDS)
+                if metric is None:
+                    return cast(T | None, self._result_by_class(group, dst))
+                state = metric._accumulated
+                if not state.updated:
+                    warn(NO_UPDATE)
+                elif ranks > 1 and metric.num_images and state.tables[0][0].image_ids is None:
+                    warn(NO_IDS)
+                stored = shard_by != "none" and not state.pending
+                if stored and isinstance(state.tables, StoredTables):
+                    return cast(T, self._result_of_stored(state.tables))
                 distinct = metric._distinct()
                 if together and dst not in (None, own_rank()):
                     return None
                 return answer(metric, distinct)
 
-    def _synced(self, group: Group, dst: int | None) -> Self:
-        """A metric of its own with what all ranks have seen; two collectives."""
+    def _wants_classes(self, shard_by: str | None) -> bool:  # noqa: ARG002
+        """Whether this rank asks for a computation class by class; may read the device."""
+        return False
+
+    def _result_by_class(self, group: Group, dst: int | None) -> R_co | None:
+        """The result over all ranks, one of which asked for a computation class by class."""
+        raise NotImplementedError
+
+    def _result_of_stored(self, tables: StoredTables) -> R_co:
+        """The result of files, read class by class."""
+        raise NotImplementedError
+
+    def _synced(self, group: Group, dst: int | None, shard_by: str | None) -> Self | None:
+        """A metric of its own with what all ranks have seen; two collectives.
+
+        None if it is to be computed class by class.
+        """
+        whole = True
         try:
-            state: dict[str, Any] | Exception = self._exported()
+            whole = not self._wants_classes(shard_by)
+            state: dict[str, Any] | Exception = self._exported() if whole else self._images()
         except Exception as error:  # raised by all ranks, after the header
             state = error
         device = self._accumulated.device
-        states = sync(state, self._identity(), group=group, dst=dst, device=device)
+        states = sync(
+            state,
+            self._identity(),
+            group=group,
+            dst=dst,
+            device=device,
+            shard_by=shard_by,
+            whole=whole,
+        )
+        if states is None:
+            return None
         parts = [self._blank()._load(one) for one in states]
         if device is not None:
             parts = [part.to(device) for part in parts]
@@ -394,7 +366,3 @@ class Metric(Lockable, ABC, Generic[R_co]):
             tables = [table.in_order(order) for table in whole.whole]
             union._accumulated = union._holding(tables, whole.device, whole.updated)
         return union
-
-    def _blank(self) -> Self:
-        """A metric of the same rules that has seen nothing."""
-        return copy.copy(self).reset()

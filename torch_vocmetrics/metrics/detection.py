@@ -21,10 +21,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, Literal, Self, TypedDict, Unpack, cast, overload
 
+import torch
 from torch import Tensor
 
 from ..curves.detection_result import detection_result
 from ..curves.ranking import Ranker
+from ..distributed import own_rank
+from ..distributed.transport import Group, Route
 from ..errors import InputError
 from ..host_work import host_work
 from ..inputs.box_formats import BoxFormat
@@ -32,11 +35,17 @@ from ..lanes import Lanes
 from ..protocols import AreaRange, DetectionProtocol, load_protocol, with_rules
 from ..results import CocoDetectionResult, DetectionResult, VocDetectionResult
 from ..tables.more_classes import among_classes
-from ..tables.records import MatchRecords
-from .base import R_co
+from ..tables.records import MatchRecords, joined
+from .base import NO_IDS, NO_UPDATE
+from .by_class import ByClass, Shard
 from .classes import ClassNames, read_classes, warn_of_labels_from_1
+from .record_state import CHUNK_ROWS
 from .recorded import RecordMetric
+from .stateful import R_co
+from .stored import StoredEvaluation, StoredTables
 
+SHARD_ROWS = 2**24
+"""Ranks compute class by class if one of them holds more detections."""
 ProtocolLike = str | Path | DetectionProtocol
 CocoName = Literal[
     "coco2017", "coco2017_segm", "coco2017_segm_box_area",
@@ -253,16 +262,47 @@ class DetectionAP(RecordMetric[R_co], Generic[R_co]):
         return wider
 
     def _result(self, distinct: Sequence[Sequence[MatchRecords]]) -> R_co:
-        if self._rules.label_ids is None:
-            rows = sum(part.rows_by_class() for part in distinct[0])
-            warn_of_labels_from_1(cast(Tensor, rows).tolist())
-        results = {}
+        results = []
         for protocol, parts in zip(self.protocols, distinct, strict=True):
             lanes, limits = Lanes.of(protocol), protocol.max_detections[:-1]
             names = protocol.evaluated_classes(self.class_names)
             ranker = Ranker(parts, lanes, len(names), limits)
-            results[protocol.name] = detection_result(protocol, ranker, names)
-        return cast(R_co, results[self.protocols[0].name] if self._single else results)
+            results.append(detection_result(protocol, ranker, names))
+        rows = torch.stack([part.rows_by_class() for part in distinct[0]]).sum(dim=0)
+        return self._named(results, rows)
+
+    def _wants_classes(self, shard_by: str | None) -> bool:
+        state = self._settle()
+        rows = sum(part.num_detections for parts in state.tables for part in parts)
+        return shard_by == "class" or (shard_by is None and rows > SHARD_ROWS)
+
+    def _result_by_class(self, group: Group, dst: int | None) -> R_co | None:
+        state = self._settle()
+        tables = [joined(parts, CHUNK_ROWS // 2) for parts in state.tables]
+        shard = Shard(self.protocols, self.class_names, tables, state.updated)
+        ranks = ByClass(shard, Route.of(group, state.device))
+        ranks.check_images(NO_IDS, NO_UPDATE)
+        results, rows = ranks.results(wanted=dst in (None, own_rank()))
+        return self._named(results, rows) if results else None
+
+    def _of_stored_files(self, paths: Sequence[str | Path]) -> Self:
+        tables = StoredTables.of(paths, self)
+        host = torch.device("cpu")
+        self._accumulated = replace(
+            self._nothing(), tables=tables, device=host, updated=tables.updated
+        )
+        return self
+
+    def _result_of_stored(self, tables: StoredTables) -> R_co:
+        evaluation = StoredEvaluation(tables.files, self.protocols, self.class_names)
+        return self._named(evaluation.results(), evaluation.rows_by_class)
+
+    def _named(self, results: Sequence[DetectionResult], rows_by_class: Tensor) -> R_co:
+        """Results of the protocols as ``compute`` gives them."""
+        if self._rules.label_ids is None:
+            warn_of_labels_from_1(rows_by_class.tolist())
+        named = {one.protocol.name: one for one in results}
+        return cast(R_co, results[0] if self._single else named)
 
     @classmethod
     def _of(

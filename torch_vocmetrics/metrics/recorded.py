@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..curves.ranking import distinct_images
-from ..distributed import Group
+from ..distributed.transport import Group
 from ..errors import InputError
 from ..host_work import host_work
 from ..inputs.box_scale import SIDES, BoxScale
@@ -33,16 +33,18 @@ from ..matching import Chunk, match_chunk
 from ..protocols import DetectionProtocol, MissRateProtocol
 from ..ragged import Detections, GroundTruths, even_shares
 from ..records import Records
+from ..tables.class_slices import starts_of_classes
 from ..tables.record_checks import RecordRules, check_records, check_same_images
 from ..tables.records import OPTIONAL, TENSORS, MatchRecords, cat_ids, joined
 from ..tables.repeats import repeats
 from ..transfer import reads_are_free, to_device
 from . import record_state
 from .accumulated import MOST_PENDING, appended
-from .base import Metric, R_co
+from .base import Metric
 from .classes import ClassNames, read_classes
 from .deferred import NOTHING_DEFERRED, Deferred
 from .record_state import NOTHING_PENDING, AccumulatedRecords, Unread
+from .stateful import R_co
 
 HOST = torch.device("cpu")
 
@@ -245,6 +247,13 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
     def _columns(self, tables: Sequence[MatchRecords]) -> dict[str, Any]:
         names = (*TENSORS, *OPTIONAL)
         return {"records": [{name: getattr(part, name) for name in names} for part in tables]}
+
+    def _block_starts(self, tables: Sequence[MatchRecords]) -> dict[str, list[int]]:
+        return {
+            f"records.{number}.{name}": starts
+            for number, part in enumerate(tables)
+            for name, starts in starts_of_classes(part).items()
+        }
 
     def _read(self, ids: list[Any] | None, state: dict[str, Any]) -> list[MatchRecords]:
         image_ids = None if ids is None else tuple(ids)

@@ -2,8 +2,9 @@
 
 The entry ``header`` is UTF-8 JSON: ``schema`` of the file, ``version`` that wrote it, ``protocols``
 with all their rules, ``state`` (metric, classes, labels, and whatever else is not an array),
-``columns`` (names of the arrays) and ``sha256`` of everything else. Arrays are stored as they are,
-so that a file can never grow when it is read.
+``columns`` (of each array dtype, shape, the first row of each block and its SHA-256) and ``sha256``
+of all this. Arrays are stored as they are, so that a file can never grow when it is read. The
+blocks of match records are the classes, so that a class can be read by itself (:mod:`.blocks`).
 
 The SHA-256 finds damage. It is no signature: whoever can write a file can make it fit. Therefore
 every column of a state that was read is checked before a metric takes it (see ``tables``); numbers
@@ -17,7 +18,8 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -29,20 +31,28 @@ from .._version import __version__
 from ..errors import ProtocolError, StateError
 from ..protocols import Protocol, protocol_of_rules
 from .atomic import written_whole
-from .plain import DTYPES, flatten, restore
+from .blocks import check_blocks, check_description, damaged, described
+from .plain import flatten, restore
 
-FILE_SCHEMA = 2
+FILE_SCHEMA = 3
 _HEADER = "header"
-_ENTRIES = {"protocols": list, "state": dict, "columns": list, "sha256": str}
+_ENTRIES = {"protocols": list, "state": dict, "columns": dict, "sha256": str}
 
 
-def write_state(path: str | Path, state: Mapping[str, Any], protocols: Sequence[Protocol]) -> None:
+def write_state(
+    path: str | Path,
+    state: Mapping[str, Any],
+    protocols: Sequence[Protocol],
+    starts: Mapping[str, Sequence[int]] | None = None,
+) -> None:
     """Write a ``state_dict``; the file appears whole or not at all.
 
     Args:
         path: where to; symbolic links are followed, and the mode of a file that is there is kept.
         state: as of a metric's ``state_dict``.
         protocols: whose rules go into the header.
+        starts: rows at which the blocks of an array begin, and the end of the last. Arrays are
+            called by their path in the state, such as ``records.0.score``; others are one block.
 
     Raises:
         InputError: if ``path`` is there and is no plain file.
@@ -57,9 +67,8 @@ def write_state(path: str | Path, state: Mapping[str, Any], protocols: Sequence[
             {"task": one.task, "name": one.name, "rules": _as_json(one.rules)} for one in protocols
         ],
         "state": text,
-        "columns": list(arrays),
     }
-    header["sha256"] = _digest(header, arrays)
+    header = sealed(header, arrays, starts or {})
     letters = np.frombuffer(json.dumps(header, allow_nan=False).encode(), dtype=np.uint8)
     with written_whole(path) as file:
         np.savez(file, **{_HEADER: letters}, **arrays)  # type: ignore[arg-type]
@@ -74,12 +83,14 @@ def read_state(path: str | Path) -> tuple[dict[str, Any], list[Any]]:
     """
     where = str(path)
     header, arrays = _read(Path(path), where)
-    if header["sha256"] != _digest(header, arrays):
-        raise StateError(
-            "the state file is damaged: its SHA-256 does not fit its content",
-            where=where,
-            remedy="copy or evaluate it again",
-        )
+    try:
+        if header["sha256"] != _digest(header):
+            raise ValueError("the SHA-256 does not fit its header")
+        for name, array in arrays.items():
+            entry = header["columns"][name]
+            check_blocks(array, name, entry["starts"], entry["sha256"])
+    except ValueError as error:
+        raise damaged(error, where) from None
     tensors: dict[str, Tensor] = {name: torch.from_numpy(one) for name, one in arrays.items()}
     try:
         return restore(header["state"], tensors), header["protocols"]
@@ -107,24 +118,41 @@ def protocols_of(state: Mapping[str, Any], saved: Sequence[Any], where: str) -> 
     return protocols
 
 
+def read_header(path: str | Path) -> dict[str, Any]:
+    """The header of a state file; its arrays are not read.
+
+    Raises:
+        StateError: if the file is no state, its header is damaged, or is of another schema.
+        OSError: if there is no such file or it may not be read.
+    """
+    with _opened(Path(path), str(path)) as content:
+        header = _header(content[_HEADER], str(path))
+    if header["sha256"] != _digest(header):
+        raise damaged("the SHA-256 does not fit its header", str(path))
+    return header
+
+
 def _read(path: Path, where: str) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
     """Header and arrays of any file that has the form of a state."""
+    with _opened(path, where) as content:
+        arrays = dict(content)
+        header = _header(arrays.pop(_HEADER), where)
+        columns = header["columns"]
+        if sorted(columns) != sorted(arrays):
+            raise ValueError("it holds other arrays than its header names")
+        for name, array in arrays.items():
+            check_description(columns[name], name, array.dtype, array.shape)
+    return header, arrays
+
+
+@contextmanager
+def _opened(path: Path, where: str) -> Iterator[Mapping[str, np.ndarray[Any, Any]]]:
+    """The arrays of a file; whatever is wrong with them inside is a StateError."""
     with path.open("rb") as file:
         try:
             _check_archive(file)
             with np.load(file, allow_pickle=False) as content:
-                arrays = dict(content)
-            header = _header(arrays.pop(_HEADER), where)
-            columns = header["columns"]
-            if sorted(columns) != sorted(arrays):
-                raise ValueError("it holds other arrays than its header names")
-            strange = [
-                name
-                for name, array in arrays.items()
-                if array.dtype.name not in DTYPES or not array.dtype.isnative
-            ]
-            if strange:
-                raise ValueError(f"arrays of other types: {strange}")
+                yield content
         except StateError:
             raise
         except Exception as error:  # what damaged bytes may do to a reader has no end
@@ -133,7 +161,6 @@ def _read(path: Path, where: str) -> tuple[dict[str, Any], dict[str, np.ndarray[
                 where=where,
                 remedy="give a file that save_state or --save-state wrote",
             ) from None
-    return header, arrays
 
 
 def _check_archive(file: BinaryIO) -> None:
@@ -171,15 +198,21 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-def _digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
-    """SHA-256 over the header without its own, and each array with name, type and shape."""
+def sealed(
+    header: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray[Any, Any]],
+    starts: Mapping[str, Sequence[int]],
+) -> dict[str, Any]:
+    """The header with ``columns`` and ``sha256``; arguments as for :func:`write_state`."""
+    columns = {name: described(one, name, starts.get(name)) for name, one in arrays.items()}
+    whole = {**header, "columns": columns}
+    return whole | {"sha256": _digest(whole)}
+
+
+def _digest(header: Mapping[str, Any]) -> str:
+    """SHA-256 of a header without its own; it has those of all arrays."""
     rest = {key: value for key, value in header.items() if key != "sha256"}
-    found = hashlib.sha256(json.dumps(rest, sort_keys=True).encode())
-    for name in sorted(arrays):
-        one = np.ascontiguousarray(arrays[name])
-        found.update(json.dumps([name, one.dtype.str, list(one.shape)]).encode())
-        found.update(one.data)
-    return found.hexdigest()
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _as_json(value: Any) -> Any:

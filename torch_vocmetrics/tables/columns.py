@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..errors import StateError
 from ..limits import MAX_IMAGE_ID
 
 FLOATS = (torch.float32, torch.float64)
@@ -92,3 +93,12 @@ def _kind_of_id(image_id: object, *, pairs: bool) -> str:
 
 def _is_int64(value: object) -> bool:
     return type(value) is int and -MAX_IMAGE_ID - 1 <= value <= MAX_IMAGE_ID
+
+
+def refuse_partial_order(given: Sequence[bool]) -> None:
+    """Raise StateError if some parts of detections have an ``order`` and others have none."""
+    if len(set(given)) > 1:
+        raise StateError(
+            "some detections have an order and others have none",
+            remedy="give order in every prediction or in none",
+        )

@@ -22,6 +22,7 @@ from ..lanes import Lanes
 from ..ops.ordering import rank_in_group, stable_order
 from ..ops.selection import rows_where, take
 from ..ops.sums import sums_before
+from .columns import refuse_partial_order
 
 Ids = tuple[int | str, ...]
 
@@ -368,16 +369,12 @@ def _cat_optional(parts: Sequence[MatchRecords], name: str) -> Tensor | None:
     """An optional column of all detections; parts without detections have no say."""
     with_rows = [getattr(part, name) for part in parts if part.num_detections]
     given = [column for column in with_rows if column is not None]
-    if len(given) not in (0, len(with_rows)):
-        if name in DIAGNOSTICS:
-            raise StateError(
-                "some detections were recorded with diagnostics and others without",
-                remedy="use the same diagnostics= for all metrics",
-            )
+    if len(given) not in (0, len(with_rows)) and name in DIAGNOSTICS:
         raise StateError(
-            "some detections have an order and others have none",
-            remedy="give order in every prediction or in none",
+            "some detections were recorded with diagnostics and others without",
+            remedy="use the same diagnostics= for all metrics",
         )
+    refuse_partial_order([column is not None for column in with_rows])
     return torch.cat(given) if given else None
 
 

@@ -5,6 +5,9 @@ wrong on the rank, if something did. Every local check is made before it and tra
 it, so that no rank raises alone while the others wait: afterwards all raise the same sentence. Then
 one all-gather of the states as bytes, padded to the longest.
 
+States that are too large for that are not gathered: :func:`sync` then ends after the headers, and
+:mod:`.classes` sends every class to one rank.
+
 Backends: gloo is tested. Under NCCL, which moves CUDA memory only, the bytes go to a device of the
 rank's own and come back; that path is tested with a stand-in and has not been run on NCCL itself,
 whose watchdog ends a process when another rank is lost, where gloo raises.
@@ -14,25 +17,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ._version import __version__
-from .errors import InputError, StateError, VocMetricsError
-from .states.plain import from_bytes, kind_of_ids, num_images, to_bytes
+from .._version import __version__
+from ..errors import InputError, StateError, VocMetricsError
+from ..states.plain import from_bytes, kind_of_ids, num_images, to_bytes
+from .transport import Group, Route
+from .transport import all_gather as _all_gather
 
 HEADER_BYTES = 2048
-HEADER_SCHEMA = 2
+HEADER_SCHEMA = 3
 SHOWN = 100
 """Names longer than this are cut short in a sentence; their hash is compared."""
-
-Group: TypeAlias = "dist.ProcessGroup | None"
 
 
 def num_ranks(group: Group = None) -> int:
@@ -65,11 +67,14 @@ def warns_for_all(group: Group, dst: int | None) -> bool:
     return dist.get_rank() == dst if dst is not None else dist.get_rank(group) == 0
 
 
-def check_destination(dst: object, ranks: Sequence[int]) -> None:
-    """Raise InputError unless ``dst`` is None or among the ranks of a group."""
+def check_arguments(dst: object, ranks: Sequence[int], shard_by: object = None) -> None:
+    """Raise InputError unless ``dst`` is None or a rank of the group, and ``shard_by`` is known."""
     if dst is not None and dst not in ranks:
         remedy = f"give {_ranks(ranks)}"
         raise InputError("must be a rank of the group", where="dst", got=repr(dst), remedy=remedy)
+    if shard_by not in (None, "class", "none"):
+        remedy = 'give None, "class" or "none"'
+        raise InputError("is not known", where="shard_by", got=repr(shard_by), remedy=remedy)
 
 
 def sync(
@@ -79,7 +84,9 @@ def sync(
     group: Group = None,
     dst: int | None = None,
     device: torch.device | None = None,
-) -> list[dict[str, Any]]:
+    shard_by: str | None = "none",
+    whole: bool = True,
+) -> list[dict[str, Any]] | None:
     """The states of all ranks in the order of their ranks; a collective.
 
     Args:
@@ -90,9 +97,11 @@ def sync(
         group: the process group; None for the default one.
         dst: a rank that the caller is going to single out; it must be in the group.
         device: where the metric of this rank works, None if it has seen nothing.
+        shard_by: what the caller asked for; it must be the same on all ranks.
+        whole: False if the state is not to be gathered: only its ids and their number are read.
 
     Returns:
-        One state a rank, with tensors on the CPU.
+        One state a rank, with tensors on the CPU; None if a rank's state is not to be gathered.
 
     Raises:
         InputError: if reading a state failed so on a rank.
@@ -101,37 +110,70 @@ def sync(
     """
     names = [_global_rank(group, index) for index in range(dist.get_world_size(group))]
     try:
-        check_destination(dst, names)
+        check_arguments(dst, names, shard_by)
     except InputError as error:
         state = error
-    run, header = _payload(state, identity)
-    transport = _transport_device(group, device)
-    headers = [_read_header(row) for row in _all_gather(_header_bytes(header), group, transport)]
+    run, header = _payload(state, {**identity, "shard_by": shard_by}, whole=whole)
+    route = Route.of(group, device)
+    headers = _agreed(header, names, route, state)
+    if not all(one["whole"] for one in headers):
+        return None
+    return _gathered(run, headers, route)
+
+
+def gather(state: Mapping[str, Any] | Exception, route: Route) -> list[dict[str, Any]]:
+    """Parts of a computation from all ranks, after :func:`sync` found their states to agree.
+
+    Args:
+        state: nested dicts and lists of numbers, text and tensors, or the error that making it
+            raised.
+        route: between the ranks.
+
+    Raises:
+        InputError, StateError: the same on all ranks, if making it failed on one.
+    """
+    names = [_global_rank(route.group, index) for index in range(route.num_ranks)]
+    run, header = _payload(state, None)
+    return _gathered(run, _agreed(header, names, route, state), route)
+
+
+def _agreed(
+    header: dict[str, Any], names: list[int], route: Route, state: object
+) -> list[dict[str, Any]]:
+    """The headers of all ranks, none of which failed, and which agree."""
+    headers = [_read_header(row) for row in _all_gather(_header_bytes(header), route)]
     failed = _failure(headers, names) or _difference(headers, names)
     if failed is not None:
         raise failed from (state if isinstance(state, Exception) else None)
+    return headers
+
+
+def _gathered(run: Tensor, headers: list[dict[str, Any]], route: Route) -> list[dict[str, Any]]:
+    """The states of all ranks, which have these headers."""
     longest = max(one["bytes"] for one in headers)
     if run.numel() < longest:
         run = torch.cat([run, run.new_zeros(longest - run.numel())])
-    rows = _all_gather(run, group, transport)
+    rows = _all_gather(run, route)
     return [from_bytes(row[: one["bytes"]]) for row, one in zip(rows, headers, strict=True)]
 
 
 def _payload(
-    state: Mapping[str, Any] | Exception, identity: Mapping[str, Any]
+    state: Mapping[str, Any] | Exception,
+    identity: Mapping[str, Any] | None,
+    *,
+    whole: bool = True,
 ) -> tuple[Tensor, dict[str, Any]]:
     """The state as bytes and its header; whatever fails becomes a word of the header."""
     run = torch.zeros(0, dtype=torch.uint8, device="cpu")
-    header: dict[str, Any] = {
-        "header": HEADER_SCHEMA,
-        "version": __version__,
-    }
+    header: dict[str, Any] = {"header": HEADER_SCHEMA, "version": __version__, "whole": whole}
     error = state if isinstance(state, Exception) else None
     try:
-        header |= _shown_identity(identity)
+        if identity is not None:
+            header |= _shown_identity(identity)
         if not isinstance(state, Exception):
-            run = to_bytes(state)
-            header |= {"images": num_images(state), "ids": kind_of_ids(state)}
+            run = to_bytes(state) if whole else run
+            if identity is not None:
+                header |= {"images": num_images(state), "ids": kind_of_ids(state)}
     except Exception as failure:  # raised by all ranks, after the header
         error = failure
     if error is not None:
@@ -152,6 +194,7 @@ def _shown_identity(identity: Mapping[str, Any]) -> dict[str, Any]:
     ]
     return {
         "schema": identity["schema"],
+        "shard_by": identity.get("shard_by"),
         "metric": identity["metric"],
         "protocols": [_digest(prints), ", ".join(protocols)[:SHOWN]],
         "classes": [_digest(names), f"{len(names)}: {', '.join(names)}"[:SHOWN]],
@@ -216,6 +259,7 @@ def _difference(headers: list[dict[str, Any]], names: list[int]) -> StateError |
     checks: list[tuple[str, str, str, Callable[[Any], str]]] = [
         ("version", "versions of torch_vocmetrics", "install the same everywhere", str),
         ("schema", "schemas", "install the same torch_vocmetrics everywhere", str),
+        ("shard_by", "values of shard_by", "give compute() the same on every rank", str),
         ("metric", "metrics", "compute the metrics in the same order on every rank", str),
         ("protocols", "protocols", remedy, lambda value: str(value[1])),
         ("classes", "classes", remedy, lambda value: str(value[1])),
@@ -227,7 +271,7 @@ def _difference(headers: list[dict[str, Any]], names: list[int]) -> StateError |
         held: dict[str, list[int]] = {}
         words: dict[str, str] = {}
         for name, header in zip(names, headers, strict=True):
-            if header[key] is not None:
+            if header.get(key) is not None:
                 value = json.dumps(header[key])
                 held.setdefault(value, []).append(name)
                 words[value] = shown(header[key])
@@ -237,6 +281,10 @@ def _difference(headers: list[dict[str, Any]], names: list[int]) -> StateError |
                 f"the ranks hold states of different {what}", where="compute", got=got, remedy=fix
             )
     return None
+
+
+def _global_rank(group: Group, place: int) -> int:
+    return dist.get_global_rank(group, place) if group is not None else place
 
 
 def _ranks(names: Iterable[int]) -> str:
@@ -250,55 +298,3 @@ def _ranks(names: Iterable[int]) -> str:
             runs.append([name])
     words = [f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
     return f"rank{'s' if len(listed) > 1 else ''} {', '.join(words)}"
-
-
-# Transport ----------------------------------------------------------------------------------------
-
-
-def _all_gather(row: Tensor, group: Group, device: torch.device) -> Tensor:
-    """[ranks, n] uint8 on the CPU, from [n] of each rank, by way of ``device``.
-
-    Raises:
-        StateError: if the backend lost a rank or waited too long for one.
-    """
-    ranks = dist.get_world_size(group)
-    mine = row.to(device)
-    gathered = torch.empty((ranks, mine.numel()), dtype=torch.uint8, device=device)
-    try:
-        dist.all_gather(list(gathered.unbind()), mine, group=group)
-    except RuntimeError as error:  # torch's DistBackendError among them
-        raise StateError(
-            "a rank was lost, or did not come in time",
-            where="compute",
-            got=f"{type(error).__name__}: {' '.join(str(error).split())[:300]}",
-            remedy="look in the logs for the rank that ended first; all ranks of the group must "
-            "call compute(), compute(sync=False) is for one alone; if a rank is only slow, give "
-            "init_process_group a longer timeout",
-        ) from error
-    return gathered.cpu()
-
-
-def _transport_device(group: Group, own: torch.device | None) -> torch.device:
-    """The CPU where the backend can move its memory, else a device of this rank.
-
-    All ranks choose the same kind, but each its own device: two ranks on one device would be
-    refused by NCCL, or wait for each other. It is the device that the group is bound to, or that
-    the metric works on. A rank that has seen nothing and has set no device takes the device that
-    its launcher names.
-    """
-    config = dist.get_backend_config(group)
-    kinds = [entry.partition(":")[0] for entry in config.split(",")]
-    if "cpu" in kinds:
-        return torch.device("cpu")
-    bound = getattr(group or dist.distributed_c10d._get_default_group(), "bound_device_id", None)
-    for known in (bound, own):
-        if known is not None and known.type == kinds[0] and known.index is not None:
-            return torch.device(known)
-    module = torch.get_device_module(kinds[0])
-    current, launched = module.current_device(), int(os.environ.get("LOCAL_RANK", "0"))
-    unset = current == 0 and launched < module.device_count()
-    return torch.device(kinds[0], launched if unset else current)
-
-
-def _global_rank(group: Group, place: int) -> int:
-    return dist.get_global_rank(group, place) if group is not None else place
