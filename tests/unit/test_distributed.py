@@ -192,9 +192,9 @@ def test_one_rank_warns_for_all() -> None:
     """The others say nothing, but for their other threads."""
     with warnings_of_one_rank(False), warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn("of the result", 2)
+        warn("of the result")
         with pytest.raises(VocMetricsWarning), ThreadPoolExecutor() as pool:
-            pool.submit(warn, "of another metric", 2).result()
+            pool.submit(warn, "of another metric").result()
     with warnings_of_one_rank(True), pytest.warns(VocMetricsWarning, match="of the result") as told:
-        warn("of the result", 1)
+        warn("of the result")
     assert told[0].filename == __file__
