@@ -16,16 +16,15 @@ from ..errors import FileFormatError
 from ..protocols import DetectionProtocol
 from ..results import DetectionResult
 from .classes import choose_classes, find_result_files, usual_classes, warn_of_other_classes
-from .merge import keep_state
+from .evaluation import Evaluation
 from .options import reader_options
 from .progress import Progress
-from .render import publish
 from .updates import Files, update_from_files
 
 
 def evaluate_detection(
     args: argparse.Namespace, protocol: DetectionProtocol, device: torch.device
-) -> None:
+) -> Evaluation:
     """Evaluate the results of a detector on a VOC folder or a COCO file."""
     given = ("iou_thresholds", "max_detections")
     changes = {key: getattr(args, key) for key in given if getattr(args, key) is not None}
@@ -40,11 +39,11 @@ def evaluate_detection(
             box_format=truth.box_format,
         ).to(device)
         files = Files(truth, inputs.detections, args.ground_truth, args.detections, args.on_fault)
-        update_from_files(metric, files, partial(progress, "images matched"))
+        images = update_from_files(metric, files, partial(progress, "images matched"))
         result = metric.compute()
-    keep_state(args, metric)
     assert isinstance(result, DetectionResult), "one protocol gives one result"
-    publish(args, [result], {"not_entered": list(inputs.not_entered)})
+    facts = {"not_entered": list(inputs.not_entered)}
+    return Evaluation(metric=metric, result=result, facts=facts, images=images)
 
 
 class Inputs(NamedTuple):

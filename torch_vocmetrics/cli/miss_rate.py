@@ -20,16 +20,15 @@ from torch_vocmetrics import LogAverageMissRate
 from .. import io
 from ..errors import FileFormatError, InputError
 from ..protocols import CALTECH_SETS, MissRateProtocol
-from .merge import keep_state
+from .evaluation import Evaluation
 from .options import reader_options, refuse_option, size_limit
 from .progress import Progress
-from .render import publish
 from .updates import Files, update_from_files
 
 
 def evaluate_miss_rate(
     args: argparse.Namespace, protocol: MissRateProtocol, device: torch.device
-) -> None:
+) -> Evaluation:
     """Evaluate the files of a pedestrian benchmark."""
     if not 0 < args.scale_height < float("inf"):
         raise InputError("must be above 0", where="--scale-height", got=args.scale_height)
@@ -43,10 +42,8 @@ def evaluate_miss_rate(
     metric = LogAverageMissRate(protocol, box_format=truth.box_format).to(device)
     files = Files(truth, detections, args.ground_truth, args.detections, args.on_fault)
     with Progress(quiet=args.quiet) as progress:
-        update_from_files(metric, files, partial(progress, "images matched"))
-        result = metric.compute()
-    keep_state(args, metric)
-    publish(args, [result])
+        images = update_from_files(metric, files, partial(progress, "images matched"))
+        return Evaluation(metric=metric, result=metric.compute(), images=images)
 
 
 def _changed(args: argparse.Namespace, protocol: MissRateProtocol) -> MissRateProtocol:

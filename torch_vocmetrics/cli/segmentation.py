@@ -20,17 +20,16 @@ from ..errors import InputError, printable, warn
 from ..io.names import path_inside
 from ..io.voc_folder import image_set_path
 from ..protocols import PAINTINGS, SegmentationProtocol, load_dataset
-from .merge import keep_state
+from .evaluation import Evaluation
 from .options import size_limit
 from .outputs import check_output_folder, refuse_to_overwrite
 from .progress import Progress
-from .render import publish
 from .streams import show
 
 
 def evaluate_segmentation(
     args: argparse.Namespace, protocol: SegmentationProtocol, device: torch.device
-) -> None:
+) -> Evaluation:
     """Evaluate a folder of label images against another, one image after the other."""
     pairs = io.pair_label_images(args.ground_truth, args.detections, args.image_set or "test")
     if args.void is not None:
@@ -53,9 +52,7 @@ def evaluate_segmentation(
             progress("images compared", number, len(pairs))
     if binary and FULL in protocol.void_labels:
         _warn_of_binary_masks()
-    result = metric.compute()
-    keep_state(args, metric)
-    publish(args, [result])
+    return Evaluation(metric=metric, result=metric.compute())
 
 
 FULL = 255

@@ -16,16 +16,15 @@ from ..errors import InputError
 from ..protocols import ClassificationProtocol, LayoutProtocol
 from .classes import find_listed_results, usual_classes
 from .detection import evaluate_detection
-from .merge import keep_state
+from .evaluation import Evaluation
 from .miss_rate import evaluate_miss_rate
 from .options import reader_options
-from .render import publish
 from .segmentation import evaluate_segmentation
 
 
 def evaluate_classification(
     args: argparse.Namespace, protocol: ClassificationProtocol, device: torch.device
-) -> None:
+) -> Evaluation:
     """Evaluate ``comp1_cls_<set>_{class}.txt`` or ``comp9_action_<set>_{class}.txt``."""
     actions = protocol.task == "action"
     usual = usual_classes(protocol)
@@ -39,26 +38,29 @@ def evaluate_classification(
     # Shards go by ids; a set as a whole by its own order, as the kit does.
     ids = None if args.save_state is None else list(file.image_ids)
     result = metric.update(file.scores.to(device), file.targets.to(device), ids).compute()
-    keep_state(args, metric)
     missing = [name for name in names if name not in results]
-    publish(args, [result], {"not_entered": missing}, dict.fromkeys(missing, "not entered"))
+    return Evaluation(
+        metric=metric,
+        result=result,
+        facts={"not_entered": missing},
+        without_numbers=dict.fromkeys(missing, "not entered"),
+    )
 
 
 def evaluate_layout(
     args: argparse.Namespace, protocol: LayoutProtocol, device: torch.device
-) -> None:
+) -> Evaluation:
     """Evaluate the results XML of person layout."""
     file = io.read_voc_layouts(
         _folder(args), args.image_set or "test", args.detections, protocol, **reader_options(args)
     )
     layouts = [{key: value.to(device) for key, value in one.items()} for one in file.layouts]
     metric = LayoutAP(protocol).update(layouts, file.persons)
-    result = metric.compute()
-    keep_state(args, metric)
-    publish(args, [result], {"num_layouts": file.num_layouts, "num_unknown": file.num_unknown})
+    facts = {"num_layouts": file.num_layouts, "num_unknown": file.num_unknown}
+    return Evaluation(metric=metric, result=metric.compute(), facts=facts)
 
 
-Evaluator = Callable[[argparse.Namespace, Any, torch.device], None]
+Evaluator = Callable[[argparse.Namespace, Any, torch.device], Evaluation]
 
 EVALUATORS: dict[str, Evaluator] = {
     "detection": evaluate_detection,

@@ -14,6 +14,7 @@ from torch_vocmetrics import DetectionAP, LogAverageMissRate
 
 from ..errors import FileFormatError, InputError, VocMetricsWarning
 from ..io.entry_log import EntryLog
+from .evaluation import Images
 
 if TYPE_CHECKING:
     from ..io import DetectionFile, GroundTruthFile
@@ -49,7 +50,7 @@ class Files(NamedTuple):
 
 def update_from_files(
     metric: Metric, files: Files, progress: Callable[[int, int], object] | None = None
-) -> None:
+) -> Images:
     """Update a new metric with all images of the files.
 
     Values are checked where they were read, on the CPU, so that a fault is known at once, whatever
@@ -60,6 +61,9 @@ def update_from_files(
         files: the images.
         progress: called with the number of images so far and their total.
 
+    Returns:
+        The images without rows that were skipped.
+
     Raises:
         FileFormatError: for a row that the metric refuses, naming file, image id and, as far as the
             file has them, element and annotation id; unless such rows are to be skipped.
@@ -67,7 +71,8 @@ def update_from_files(
     Warns:
         VocMetricsWarning: of rows that are skipped.
     """
-    predictions, targets = files.detections.predictions, files.ground_truths.targets
+    truth = files.ground_truths
+    predictions, targets = list(files.detections.predictions), list(truth.targets)
     screen = _Screen(copy.deepcopy(metric), files)
     for start in range(0, len(targets), _CHUNK):
         end = min(start + _CHUNK, len(targets))
@@ -75,10 +80,20 @@ def update_from_files(
             metric.update(predictions[start:end], targets[start:end])
         except InputError:
             for image in range(start, end):
-                metric.update(*screen.sound(image))
+                predictions[image], targets[image] = screen.sound(image)
+                metric.update([predictions[image]], [targets[image]])
         if progress is not None:
             progress(end, len(targets))
     screen.finish()
+    return Images(
+        ids=truth.image_ids,
+        predictions=predictions,
+        targets=targets,
+        class_names=truth.class_names,
+        label_ids=truth.label_ids,
+        box_format=truth.box_format,
+        file_names=truth.file_names,
+    )
 
 
 class _Screen:
@@ -89,7 +104,7 @@ class _Screen:
         self._truth_log = EntryLog(files.truth_path, files.on_fault)
         self._results_log = EntryLog(files.results_path, files.on_fault)
 
-    def sound(self, image: int) -> tuple[list[Image], list[Image]]:
+    def sound(self, image: int) -> tuple[Image, Image]:
         """Predictions and target of an image, without the rows that are skipped.
 
         Raises:
@@ -99,7 +114,7 @@ class _Screen:
         prediction = self._files.detections.predictions[image]
         target = self._files.ground_truths.targets[image]
         if self._refusal(prediction, target) is None:
-            return [prediction], [target]
+            return prediction, target
         nothing = _rows_of(prediction, [])
         refused = {
             row: error
@@ -117,7 +132,7 @@ class _Screen:
         if (error := self._refusal(prediction, target)) is not None:
             where = f"{self._files.truth_path} and {self._files.results_path}"
             raise self._named(error, where, image)
-        return [prediction], [target]
+        return prediction, target
 
     def finish(self) -> None:
         """Warn of the rows that were skipped."""
