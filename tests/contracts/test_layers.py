@@ -24,7 +24,7 @@ LAYERS = (
     {"metrics"},
     {"analysis"},
 )
-EDGE = {"io", "cli", "testing", "integrations", "examples", "__main__"}
+EDGE = {"io", "cli", "drawing", "report", "testing", "integrations", "examples", "__main__"}
 REFERENCE = {"errors", "limits", "protocols", "results"}
 FORBIDDEN_AT_IMPORT = ("torchvision", "PIL", "pycocotools", "matplotlib", "scipy", "pandas")
 

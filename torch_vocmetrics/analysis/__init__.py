@@ -18,6 +18,7 @@ _MODULES = {
     "error_kinds": "tide",
     "false_positives": "per_image",
     "friedman_test": "significance",
+    "image_outcomes": "image_outcomes",
     "image_scores": "per_image",
     "image_statistics": "weighted_numbers",
     "ImageStatistics": "weighted_numbers",

@@ -24,6 +24,7 @@ from .option_groups import (
     add_max_file_size,
     add_max_pixels,
     add_on_fault,
+    add_pedestrians,
     add_save_state,
     add_shown,
     distinct_names,
@@ -142,25 +143,46 @@ def _statistics(parser: argparse.ArgumentParser) -> None:
 
 
 def _view(parser: argparse.ArgumentParser) -> None:
-    """Draw annotations or detections on the images, as PNG files."""
+    """Draw annotations, detections or their outcomes on the images, as PNG files.
+
+    Annotations and detections have a colour per class, true objects beside detections are dashed.
+    With --outcomes true positives are green, false positives red, missed objects yellow and what
+    is ignored grey. Images that are missing are named, and the rest goes on.
+    """
     add = parser.add_argument
-    add("folder", type=Path, help="a folder with Annotations, ImageSets and JPEGImages (VOC)")
-    add("--output", required=True, type=Path, metavar="FOLDER", help="where the PNG files go")
-    add("--detections", metavar="PATH", help="results files, with {class} in place of the class")
-    add("--true-positives", action="store_true", help="of the detections draw these only")
-    add("--protocol", default="voc2012", help="what makes a true positive [voc2012]")
-    add("--image-set", metavar="NAME", help="list in ImageSets/Main [test]")
     add(
-        "--classes",
-        type=distinct_names,
-        metavar="A,B",
-        help="these classes only [all of the annotations]",
+        "ground_truth",
+        metavar="source",
+        type=Path,
+        help="a folder with Annotations and ImageSets (VOC), an instances .json (COCO), label "
+        "images, or the files of a pedestrian benchmark",
     )
-    add("--force", action="store_true", help="overwrite what exists")
-    add("--images", metavar="ID,ID", help="these images of the list only")
+    add("--output", required=True, type=Path, metavar="FOLDER", help="where the PNG files go")
+    add(
+        "--protocol",
+        metavar="NAME",
+        help="what is drawn and what is true: such as segmentation/voc2012, layout/voc2012, "
+        "miss_rate/kaist [voc2012 for folders, coco2017 for files]",
+    )
+    add(
+        "--detections",
+        metavar="PATH",
+        help="results files, with {class} where the class stands, or what else evaluate takes",
+    )
+    add("--image-folder", type=Path, metavar="FOLDER", help="where the images are [the source]")
+    add("--image-set", metavar="NAME", help="VOC: a list of images in ImageSets [test]")
+    add("--classes", type=distinct_names, metavar="A,B", help="only these classes [all]")
+    add("--images", metavar="ID,ID", help="only these images of the list")
     add("--min-score", type=float, default=float("-inf"), help="leave out lower scores")
+    add("--outcomes", action="store_true", help="colour by outcome in place of class")
+    add("--truth", action="store_true", help="draw true objects beside the detections")
+    add("--true-positives", action="store_true", help="of the detections draw these only")
+    add("--force", action="store_true", help="overwrite what exists")
+    add_device(parser)
     add_max_file_size(parser)
     add_max_pixels(parser)
+    add_on_fault(parser)
+    add_pedestrians(parser)
 
 
 def _convert(parser: argparse.ArgumentParser) -> None:
@@ -265,8 +287,8 @@ SUBCOMMANDS = {
         "draw annotations or detections on images",
         _view,
         "view:run",
-        "vocmetrics view VOC2007 --output drawn \\\n"
-        "    --detections 'results/comp4_det_test_{class}.txt' --min-score 0.5",
+        "vocmetrics view VOC2007 --output drawn --outcomes --min-score 0.5 \\\n"
+        "    --detections 'results/comp4_det_test_{class}.txt'",
     ),
     "convert": Subcommand(
         "VOC annotations to COCO JSON, or back",

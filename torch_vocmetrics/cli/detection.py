@@ -55,16 +55,26 @@ class Inputs(NamedTuple):
 
 
 def read_inputs(
-    args: argparse.Namespace, protocol: DetectionProtocol, progress: Progress
+    args: argparse.Namespace,
+    protocol: DetectionProtocol,
+    progress: Progress,
+    *,
+    every_class: bool = False,
 ) -> Inputs:
     """Read folder or file: what the ground truth is decides, not the protocol.
 
+    Args:
+        args: of the command; without ``detections`` images have none.
+        protocol: says what is read of the files.
+        progress: told how many annotations are read.
+        every_class: take all classes of the data, not those of the protocol's data set alone.
+
     Raises:
-        FileFormatError: naming file and entry of the first fault.
+        FileFormatError: for files of another form, or at fault.
     """
     path = args.ground_truth
     if path.is_dir():
-        return _read_voc(args, protocol, progress)
+        return _read_voc(args, protocol, progress, every_class=every_class)
     if path.suffix.lower() != ".json":
         raise FileFormatError(
             "neither a folder nor a .json file",
@@ -80,6 +90,13 @@ def read_inputs(
         inclusive_pixels=protocol.coordinates == "inclusive_pixels",
         **options,
     )
+    num_objects = dict(ground_truths.other_objects) | {
+        name: int(sum((target["labels"] == label).sum() for target in ground_truths.targets))
+        for name, label in zip(ground_truths.class_names, ground_truths.label_ids, strict=True)
+    }
+    warn_of_other_classes(ground_truths.class_names, num_objects)
+    if args.detections is None:
+        return Inputs(ground_truths, no_detections(ground_truths), ())
     detections = io.read_coco_detections(
         args.detections,
         ground_truths,
@@ -88,24 +105,44 @@ def read_inputs(
         masks=masks,
         **options,
     )
-    num_objects = dict(ground_truths.other_objects) | {
-        name: int(sum((target["labels"] == label).sum() for target in ground_truths.targets))
-        for name, label in zip(ground_truths.class_names, ground_truths.label_ids, strict=True)
-    }
-    warn_of_other_classes(ground_truths.class_names, num_objects)
     return Inputs(ground_truths, detections, ())
 
 
-def _read_voc(args: argparse.Namespace, protocol: DetectionProtocol, progress: Progress) -> Inputs:
+def no_detections(truth: io.GroundTruthFile) -> io.DetectionFile:
+    """The detections of a detector that finds nothing."""
+    empty = {
+        "boxes": torch.zeros(0, 4, dtype=torch.float64),
+        "scores": torch.zeros(0, dtype=torch.float64),
+        "labels": torch.zeros(0, dtype=torch.int64),
+    }
+    return io.DetectionFile(
+        predictions=[dict(empty) for _ in truth.targets],
+        num_detections=(0,) * len(truth.class_names),
+    )
+
+
+def _read_voc(
+    args: argparse.Namespace,
+    protocol: DetectionProtocol,
+    progress: Progress,
+    *,
+    every_class: bool,
+) -> Inputs:
     options, usual = reader_options(args), usual_classes(protocol)
     read = partial(progress, "annotations read")
     limit = {key: value for key, value in options.items() if key == "max_bytes"}
     found = io.read_voc_set(args.ground_truth, args.image_set, progress=read, **limit)
     num_objects = found.num_objects
-    names = choose_classes(args.classes, num_objects, usual)
-    files = find_result_files(args.detections, names, num_objects, usual)
+    if every_class and args.classes is None:
+        others = sorted(num_objects.keys() - set(usual))
+        names = (*(name for name in usual if num_objects[name]), *others)
+    else:
+        names = choose_classes(args.classes, num_objects, usual)
     warn_of_other_classes(names, num_objects)
     ground_truths = found.ground_truths(names, on_fault=args.on_fault)
+    if args.detections is None:
+        return Inputs(ground_truths, no_detections(ground_truths), ())
+    files = find_result_files(args.detections, names, num_objects, usual)
     detections = io.read_voc_detections(
         files, ground_truths, file_order=_in_file_order(protocol), **options
     )

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from torch_vocmetrics import Metric
 
 from ..results import Result
+
+if TYPE_CHECKING:
+    from ..io import GroundTruthFile
+
+Rows = Mapping[str, Any]
+"""Predictions or a target of an image."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -24,12 +30,38 @@ class Images:
     """
 
     ids: Sequence[int | str]
-    predictions: Sequence[Mapping[str, Any]]
-    targets: Sequence[Mapping[str, Any]]
+    predictions: Sequence[Rows]
+    targets: Sequence[Rows]
     class_names: tuple[str, ...]
     label_ids: tuple[int, ...]
     box_format: str
     file_names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, truth: GroundTruthFile, predictions: Sequence[Rows], targets: Sequence[Rows]
+    ) -> Self:
+        """Both sides of the images of files.
+
+        Args:
+            truth: says what the images and classes are.
+            predictions, targets: I each.
+        """
+        return cls(
+            ids=truth.image_ids,
+            predictions=predictions,
+            targets=targets,
+            class_names=truth.class_names,
+            label_ids=truth.label_ids,
+            box_format=truth.box_format,
+            file_names=truth.file_names,
+        )
+
+    def names(self, labels: Any) -> list[str]:
+        """The class of each of ``labels`` [N]; a label of no class as it is."""
+        known = dict(zip(self.label_ids, self.class_names, strict=True))
+        values = labels.tolist() if hasattr(labels, "tolist") else labels
+        return [known.get(int(label), str(label)) for label in values]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -20,6 +20,7 @@ from torch_vocmetrics import LogAverageMissRate
 from .. import io
 from ..errors import FileFormatError, InputError
 from ..protocols import CALTECH_SETS, MissRateProtocol
+from .detection import no_detections
 from .evaluation import Evaluation
 from .options import reader_options, refuse_option, size_limit
 from .progress import Progress
@@ -35,7 +36,7 @@ def evaluate_miss_rate(
     if args.frame_step < 1:
         raise InputError("must be at least 1", where="--frame-step", got=args.frame_step)
     protocol = _changed(args, protocol)
-    truth, detections = _read(args)
+    truth, detections = read_files(args)
     if args.scale_height != 1:
         for one in detections.predictions:
             one["boxes"] = io.scale_height(one["boxes"], args.scale_height, truth.box_format)
@@ -60,38 +61,61 @@ def _changed(args: argparse.Namespace, protocol: MissRateProtocol) -> MissRatePr
     return dataclasses.replace(protocol, **changes)
 
 
-def _read(args: argparse.Namespace) -> tuple[io.GroundTruthFile, io.DetectionFile]:
-    """Read ground truth and detections, by the form of the former."""
+def read_files(args: argparse.Namespace) -> tuple[io.GroundTruthFile, io.DetectionFile]:
+    """Read ground truth and detections, by the form of the former.
+
+    Args:
+        args: of the command; without ``detections`` images have none.
+
+    Raises:
+        InputError: for an option that files of this form do not have.
+        FileFormatError: for files of another form, or at fault.
+    """
     limit, options = size_limit(args), reader_options(args)
-    path, found = args.ground_truth, Path(args.detections)
+    path, found = args.ground_truth, None if args.detections is None else Path(args.detections)
     kind = "folder" if path.is_dir() else path.suffix.lower()
-    if kind not in (".odgt", ".json") or (kind == ".json" and found.suffix.lower() != ".json"):
+    row_by_row = kind == ".odgt" or (kind == ".json" and _suffix(found) in (".json", ""))
+    if not row_by_row:
         refuse_option(args, "on_fault", "this form of files, whose rows are read all or not at all")
-    if kind == "folder" and any(path.glob("set*/*.vbb")):
-        chosen = {"sets": _sets(args.sets), "step": args.frame_step, **limit}
-        truth = io.read_caltech_ground_truths(path, **chosen)
-        return truth, io.read_caltech_detections(found, path, **chosen)
-    if kind == "folder":
-        truth = io.read_bb_gt_ground_truths(path, io.Conditions.parse(args.load), **limit)
-        return truth, io.read_indexed_detections(found, truth, **limit)
     if kind == ".odgt":
+        if found is None:
+            remedy = "give --detections, which have the sizes of the images"
+            raise InputError("the file has no sizes of images", where=str(path), remedy=remedy)
         sizes = io.read_crowdhuman_sizes(found, **limit)
         truth = io.read_crowdhuman_ground_truths(path, sizes, **options)
         return truth, io.read_crowdhuman_detections(found, truth, **options)
-    if kind not in (".json", ".mat"):
-        raise FileFormatError(
-            "no form of ground truth that is known",
-            where=f"--ground-truth {path}",
-            remedy="give a folder of .vbb or bbGt files, a .json, a .mat or an .odgt",
-        )
-    truth = (
-        io.read_citypersons_mat(path, **limit)
-        if kind == ".mat"
-        else io.read_pedestrian_json(path, **options)
-    )
-    if found.suffix.lower() == ".json":
+    if kind == "folder" and any(path.glob("set*/*.vbb")):
+        chosen = {"sets": _sets(args.sets), "step": args.frame_step, **limit}
+        truth = io.read_caltech_ground_truths(path, **chosen)
+        if found is None:
+            return truth, no_detections(truth)
+        return truth, io.read_caltech_detections(found, path, **chosen)
+    truth = _read_truth(args, kind)
+    if found is None:
+        return truth, no_detections(truth)
+    if kind != "folder" and _suffix(found) == ".json":
         return truth, io.read_pedestrian_detections(found, truth, **options)
     return truth, io.read_indexed_detections(found, truth, **limit)
+
+
+def _suffix(path: Path | None) -> str:
+    return "" if path is None else path.suffix.lower()
+
+
+def _read_truth(args: argparse.Namespace, kind: str) -> io.GroundTruthFile:
+    """Ground truth whose form does not depend on the detections."""
+    path, limit = args.ground_truth, size_limit(args)
+    if kind == "folder":
+        return io.read_bb_gt_ground_truths(path, io.Conditions.parse(args.load), **limit)
+    if kind == ".mat":
+        return io.read_citypersons_mat(path, **limit)
+    if kind == ".json":
+        return io.read_pedestrian_json(path, **reader_options(args))
+    raise FileFormatError(
+        "no form of ground truth that is known",
+        where=f"--ground-truth {path}",
+        remedy="give a folder of .vbb or bbGt files, a .json, a .mat or an .odgt",
+    )
 
 
 def _sets(text: str | None) -> Sequence[int] | None:

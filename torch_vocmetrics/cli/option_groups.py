@@ -44,7 +44,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     add_max_pixels(parser)
     add_on_fault(parser)
     _segmentation(parser)
-    _miss_rate(parser)
+    add_pedestrians(parser)
 
 
 def add_ground_truth(parser: argparse.ArgumentParser) -> None:
@@ -123,7 +123,7 @@ def _segmentation(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _miss_rate(parser: argparse.ArgumentParser) -> None:
+def add_pedestrians(parser: argparse.ArgumentParser) -> None:
     """Options that only pedestrian benchmarks have."""
     add = parser.add_argument_group("pedestrian benchmarks (miss_rate)").add_argument
     add(

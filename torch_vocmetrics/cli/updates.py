@@ -85,15 +85,7 @@ def update_from_files(
         if progress is not None:
             progress(end, len(targets))
     screen.finish()
-    return Images(
-        ids=truth.image_ids,
-        predictions=predictions,
-        targets=targets,
-        class_names=truth.class_names,
-        label_ids=truth.label_ids,
-        box_format=truth.box_format,
-        file_names=truth.file_names,
-    )
+    return Images.of(truth, predictions, targets)
 
 
 class _Screen:
