@@ -78,7 +78,7 @@ def draw_boxes(image: Image, boxes: Iterable[Box]) -> Image:
     canvas = ImageDraw.Draw(drawn)
     width, height = drawn.size
     line = max(2, round(max(width, height) / 400))
-    font = ImageFont.load_default(size=max(10, round(max(width, height) / 45)))
+    font = ImageFont.load_default(size=max(10, round(max(width, height) / 60)))
     upright = [box for box in boxes if box.corners[2] >= box.corners[0]]
     upright = [box for box in upright if box.corners[3] >= box.corners[1]]
     inside = [box._replace(corners=_inside(box.corners, width, height)) for box in upright]

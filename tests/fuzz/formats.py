@@ -20,7 +20,7 @@ from PIL import Image
 from support import shared_file
 
 from torch_vocmetrics import DetectionAP, LogAverageMissRate, Metric, io, load_protocol
-from torch_vocmetrics.cli.view import read_image
+from torch_vocmetrics.cli.pictures import find_picture, read_picture
 from torch_vocmetrics.io.image_names import ImageIndex
 from torch_vocmetrics.io.voc_results import read_results
 from torch_vocmetrics.protocols import config_root
@@ -256,7 +256,7 @@ def any_image(path: Path) -> object:
     folder = path.parent / "JPEGImages"
     folder.mkdir(exist_ok=True)
     target = path.replace(folder / "a.jpg")
-    return io.read_image_size(target), read_image(path.parent, "a")
+    return io.read_image_size(target), read_picture(find_picture(path.parent, "a"))
 
 
 def conditions(path: Path) -> object:

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 from PIL import Image
 
-from torch_vocmetrics import load_protocol
 from torch_vocmetrics.cli import main
-from torch_vocmetrics.cli.view import true_positives
 from torch_vocmetrics.io import (
     VocAnnotation,
     VocLayout,
@@ -28,7 +22,6 @@ from torch_vocmetrics.io import (
     write_layouts,
     write_scores,
 )
-from torch_vocmetrics.protocols import DetectionProtocol
 
 CAT, DOG = (11.0, 11.0, 40.0, 40.0), (50.0, 20.0, 90.0, 60.0)
 HEAD = VocPart(name="head", box=(1.0, 1.0, 9.0, 9.0))
@@ -123,78 +116,6 @@ def test_all_tasks_are_listed(capsys: Any) -> None:
     assert "layout/voc2009_file_order" in listed
 
 
-def colors_in(path: Path) -> set[tuple[int, ...]]:
-    with Image.open(path) as image:
-        return set(map(tuple, np.asarray(image).reshape(-1, 3).tolist()))
-
-
-GREEN, YELLOW, RED = (0, 128, 0), (255, 255, 0), (255, 0, 0)
-
-
-def test_view_annotations(kit: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert run("view", kit, "--output", out) == 0
-    assert {GREEN, YELLOW} <= colors_in(out / "a.png")
-    assert not {GREEN, YELLOW} & colors_in(out / "b.png")
-
-
-def test_view_detections_and_true_positives(kit: Path, tmp_path: Path) -> None:
-    results = kit / "results" / "comp3_det_test_{class}.txt"
-    every, right = tmp_path / "every", tmp_path / "right"
-    assert run("view", kit, "--output", every, "--detections", results) == 0
-    assert RED in colors_in(every / "a.png")
-    assert RED in colors_in(every / "b.png")
-    argv = ["view", kit, "--output", right, "--detections", results, "--true-positives"]
-    assert run(*argv) == 0
-    assert RED in colors_in(right / "a.png")
-    assert RED not in colors_in(right / "b.png")
-    assert run(*argv) == 2
-    assert run(*argv, "--min-score", "0.95", "--images", "a", "--force") == 0
-    assert RED not in colors_in(right / "a.png")
-
-
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        (("--true-positives",), "needs --detections"),
-        (("--images", "zebra"), "not in the image set, got zebra"),
-        (("--image-set", "val"), "no image set 'val'; there are test"),
-    ],
-)
-def test_view_refuses(
-    kit: Path, tmp_path: Path, more: tuple[str, ...], words: str, capsys: Any
-) -> None:
-    assert run("view", kit, "--output", tmp_path / "out", *more) == 2
-    assert words in capsys.readouterr().err
-
-
-def test_view_names_broken_and_missing_images(kit: Path, tmp_path: Path, capsys: Any) -> None:
-    (kit / "JPEGImages" / "a.jpg").write_bytes(b"no image")
-    assert run("view", kit, "--output", tmp_path / "out") == 2
-    assert "a.jpg: not an image" in capsys.readouterr().err
-    (kit / "JPEGImages" / "a.jpg").unlink()
-    assert run("view", kit, "--output", tmp_path / "out") == 2
-    assert "no such image, got a.jpg" in capsys.readouterr().err
-
-
-def test_true_positives_are_those_of_the_evaluation() -> None:
-    """Of equal detections the first in the file is right; a wrong and an ignored one are not."""
-    target = {
-        "boxes": torch.tensor([CAT, DOG]),
-        "labels": torch.tensor([0, 1]),
-        "difficult": torch.tensor([False, True]),
-    }
-    rows = {
-        "boxes": torch.tensor([CAT, DOG, CAT, CAT]),
-        "labels": torch.tensor([0, 1, 0, 0]),
-        "scores": torch.tensor([0.5, 0.9, 0.5, 0.1]),
-        "order": torch.tensor([3, 0, 1, 2]),
-    }
-    protocol = load_protocol("voc2012", DetectionProtocol)
-    right = true_positives(protocol, rows, target, ("cat", "dog"))
-    assert right.tolist() == [False, False, True, False]
-
-
 def test_convert_and_statistics(kit: Path, tmp_path: Path, capsys: Any) -> None:
     source = tmp_path / "a.json"
     assert run("convert", kit, source, "--classes", "dog,cat") == 0
@@ -238,9 +159,3 @@ def test_every_command_has_a_limit_on_files(kit: Path, tmp_path: Path, capsys: A
         force = () if command[0] == "statistics" else ("--force",)
         assert run(*command, "--max-file-size", 2, *force) == 0, command
         path.write_text(text)
-
-
-def test_drawing_is_loaded_by_view_alone() -> None:
-    code = "import sys, torch_vocmetrics.cli; print('torchvision' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "False"

@@ -38,7 +38,7 @@ def find_picture(folder: Path, image_id: int | str, file_name: str = "") -> Path
             path = path_inside(folder / place, name)
             if path.is_file():
                 return path
-    raise InputError("no such image", where=str(folder / FOLDERS[0]), got=names[0])
+    raise InputError("no such image", where=str(folder), got=names[0])
 
 
 def read_picture(path: Path, *, max_pixels: int = MAX_PIXELS) -> Image:

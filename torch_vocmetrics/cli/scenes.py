@@ -6,13 +6,16 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from torch_vocmetrics import DetectionAP, LogAverageMissRate, analysis
 
 from .. import io
-from ..drawing import OUTCOME_STYLES, Box, Style, class_colors, corners_of
+from ..drawing import OUTCOME_STYLES, Box, class_colors, corners_of
 from ..errors import InputError
+from ..io.names import path_inside
+from ..io.voc_folder import image_set_path
 from ..protocols import DetectionProtocol, LayoutProtocol, MissRateProtocol, Protocol
 from .detection import read_inputs
 from .evaluation import Images
@@ -22,6 +25,8 @@ from .progress import Progress
 from .updates import Files, update_from_files
 
 FLAGS = ("difficult", "iscrowd", "ignore")
+BOTTOM_UP = ("ignored", "false", "true", "truth", "missed")
+"""Outcomes in the order in which they are drawn over each other."""
 DASH = 3
 """Of objects that do not count, and of true objects beside detections."""
 
@@ -152,24 +157,25 @@ def outcome_boxes(
     target, rows = images.targets[index], images.predictions[index]
     name = images.ids[index]
     what = outcomes.of(name, len(rows["labels"]), len(target["labels"]))
-    found = list[Box]()
+    layers: dict[str, list[Box]] = {name: [] for name in BOTTOM_UP}
 
-    def add(corners: Any, style: Style, text: str) -> None:
-        found.append(Box(corners, text, style.color, style.dash))
+    def add(corners: Any, name: str, text: str) -> None:
+        style = OUTCOME_STYLES[name]
+        layers[name].append(Box(corners, text, style.color, style.dash))
 
     words = images.names(target["labels"])
     for row, corners in enumerate(_corners(target, images)):
         if only_true or (what.objects[row] != "missed" and not truth):
             continue
         style = "truth" if what.objects[row] == "found" else what.objects[row]
-        add(corners, OUTCOME_STYLES[style], words[row] if style == "missed" else "")
+        add(corners, style, words[row] if style == "missed" else "")
     words = images.names(rows["labels"])
     scores = _values(rows["scores"])
     for row, corners in enumerate(_corners(rows, images)):
         if scores[row] < min_score or (only_true and what.detections[row] != "true"):
             continue
-        add(corners, OUTCOME_STYLES[what.detections[row]], f"{words[row]} {scores[row]:.3g}")
-    return found
+        add(corners, what.detections[row], f"{words[row]} {scores[row]:.3g}")
+    return [box for boxes in layers.values() for box in boxes]
 
 
 def _corners(rows: Mapping[str, Any], images: Images) -> list[Any]:
@@ -195,7 +201,7 @@ def _values(rows: Any) -> list[Any]:
 
 def _layouts(args: argparse.Namespace, protocol: LayoutProtocol) -> Scenes:
     """Persons and their parts, a colour per kind of part; true ones are dashed beside estimates."""
-    listed = io.find_voc_images(args.ground_truth, args.image_set, task="Layout")
+    image_ids, annotations = _layout_images(args, protocol)
     by_image: dict[str, list[io.VocLayout]] = {}
     if args.detections is not None:
         for layout in io.read_layouts(args.detections, on_fault=args.on_fault, **size_limit(args)):
@@ -207,10 +213,11 @@ def _layouts(args: argparse.Namespace, protocol: LayoutProtocol) -> Scenes:
         return Box(corners_of([corners], "xyxy", 1.0)[0], text, colors.get(name, plain), dash)
 
     def boxes(index: int) -> list[Box]:
-        image_id, found = listed.ids[index], list[Box]()
+        image_id, found = image_ids[index], list[Box]()
         if args.detections is None or args.truth:
             dash = 0 if args.detections is None else DASH
-            annotation = io.read_annotation(listed.path(image_id), **size_limit(args))
+            path = path_inside(annotations, f"{image_id}.xml")
+            annotation = io.read_annotation(path, **size_limit(args))
             for one in (one for one in annotation.objects if one.parts):
                 found.append(box("person", one.box, "person", dash))
                 found += [box(part.name, part.box, part.name, dash) for part in one.parts]
@@ -226,7 +233,20 @@ def _layouts(args: argparse.Namespace, protocol: LayoutProtocol) -> Scenes:
             ]
         return found
 
-    return Scenes(ids=listed.ids, boxes=boxes)
+    return Scenes(ids=image_ids, boxes=boxes)
+
+
+def _layout_images(
+    args: argparse.Namespace, protocol: LayoutProtocol
+) -> tuple[tuple[str, ...], Path]:
+    """The images of a set of persons or images, and the folder of their annotations."""
+    listed = image_set_path(args.ground_truth / "ImageSets" / "Layout", args.image_set or "test")
+    if protocol.persons == "given":
+        pairs = io.read_object_set(listed, **size_limit(args))
+        image_ids = tuple(dict.fromkeys(image_id for image_id, _ in pairs))
+    else:
+        image_ids = io.read_image_set(listed, **size_limit(args))
+    return image_ids, args.ground_truth / "Annotations"
 
 
 def only_images(scenes: Scenes, wanted: Sequence[str] | None) -> list[int]:

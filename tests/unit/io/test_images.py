@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from torch_vocmetrics import FileFormatError, InputError, io
-from torch_vocmetrics.cli.view import read_image
+from torch_vocmetrics.cli.pictures import find_picture, read_picture
 from torch_vocmetrics.io.files import read_bytes, read_text
 
 
@@ -76,7 +76,7 @@ def test_sizes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         with pytest.raises(FileFormatError, match=r"a\.png: "):
             read(path)
     with pytest.raises(FileFormatError, match=r"a\.png: "):
-        read_image(tmp_path, "a")
+        read_picture(find_picture(tmp_path, "a"))
     for size in ((10**9, 10**9), (0, 5), (-1, 5), (2**13, 2**13 + 1)):
         painted = io.create_segmentations_from_detections({}, {"a": size}, class_names=["x"])
         with pytest.raises(InputError, match="image_sizes, image a: sizes must be above 0"):
