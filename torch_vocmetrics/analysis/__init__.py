@@ -18,7 +18,7 @@ _MODULES = {
     "error_kinds": "tide",
     "false_positives": "per_image",
     "friedman_test": "significance",
-    "image_outcomes": "image_outcomes",
+    "image_outcomes": "input_rows",
     "image_scores": "per_image",
     "image_statistics": "weighted_numbers",
     "ImageStatistics": "weighted_numbers",

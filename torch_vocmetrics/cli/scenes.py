@@ -69,9 +69,8 @@ def scenes_of(args: argparse.Namespace, protocol: Protocol) -> Scenes:
             return _by_class(args, images)
         metric = _metric(protocol, truth).to(device_of(args.device))
         images = update_from_files(metric, files, partial(progress, "images matched"))
-    threshold = _headline_threshold(protocol)
     score = args.min_score if args.detections else None
-    outcomes = analysis.image_outcomes(metric, iou_threshold=threshold, score=score)
+    outcomes = analysis.image_outcomes(metric, iou_threshold=None, score=score)
     return _by_outcome(args, images, outcomes)
 
 
@@ -85,12 +84,6 @@ def _metric(protocol: Any, truth: io.GroundTruthFile) -> Any:
         box_format=truth.box_format,
         diagnostics=True,
     )
-
-
-def _headline_threshold(protocol: Any) -> float:
-    if isinstance(protocol, MissRateProtocol):
-        return float(protocol.subsets[0].iou_threshold)
-    return float(protocol.iou_thresholds[0])
 
 
 def _by_class(args: argparse.Namespace, images: Images) -> Scenes:
@@ -149,7 +142,7 @@ def outcome_boxes(
     Args:
         images: both sides.
         index: which image.
-        outcomes: :class:`~torch_vocmetrics.analysis.image_outcomes.ImageOutcomes`.
+        outcomes: :class:`~torch_vocmetrics.analysis.input_rows.ImageOutcomes`.
         min_score: detections below it are left out.
         truth: draw found and ignored objects as well.
         only_true: true positives alone.

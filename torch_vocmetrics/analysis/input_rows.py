@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from .lane_view import LaneView
-from .source import require_diagnostics
+from .source import diagnostics_of
 
 TRUE, FALSE, IGNORED = "true", "false", "ignored"
 FOUND, MISSED = "found", "missed"
@@ -83,14 +83,18 @@ class ImageOutcomes:
 
 
 def image_outcomes(
-    source: Any, *, score: float | None = None, iou_threshold: float = 0.5, area: str | None = None
+    source: Any,
+    *,
+    score: float | None = None,
+    iou_threshold: float | None = 0.5,
+    area: str | None = None,
 ) -> ImageOutcomes:
     """What became of every detection and object, so that images can be drawn.
 
     Args:
         source: a metric made with ``diagnostics=True``, or its records.
         score: objects that only detections of a lower score match are missed; None takes all.
-        iou_threshold: one of the protocol's.
+        iou_threshold: one of the protocol's; None is the lowest.
         area: name of an area range or subset; None is that of the headline.
 
     Raises:
@@ -99,7 +103,7 @@ def image_outcomes(
     """
     view = LaneView.of(source, iou_threshold, area)
     records = view.records
-    require_diagnostics(records, "the outcomes of images")
+    rows = diagnostics_of(records, "the outcomes of images").row
     detections, objects = records.detections, records.ground_truths
     hits = view.true_positive
     if score is not None:
@@ -117,7 +121,7 @@ def image_outcomes(
     return ImageOutcomes(
         rows={name: row for row, name in enumerate(names)},
         image=column(detections.image.long(), order),
-        index=column(detections.index.long(), order),
+        index=column(rows, order),
         ground_truth=column(index[view.ground_truth], order),
         true_positive=column(view.true_positive, order),
         ignored=column(view.ignored, order),
