@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from ..ops.ordering import rank_in_group, rank_order
 from ..ops.selection import take_along
 from ..protocols import DetectionProtocol, MissRateProtocol
 from .weighted_average import ClassRows, weighted_miss_rates, weighted_values
-from .weighted_rows import LaneRows
+from .weighted_rows import LaneRows, RankedClass
 
 
 class RankedRecords:
@@ -28,17 +29,19 @@ class RankedRecords:
     def __init__(self, records: Any, lanes: list[int], limits: tuple[int, ...] = ()) -> None:
         detections, self.num_classes = records.detections, len(records.class_names)
         label, image = detections.label.long(), detections.image.long()
-        self.num_images, self.device = records.images.height.shape[0], image.device
+        self.num_images, self.device = records.num_images, image.device
         ids = records.image_ids
         position = None if ids is None else image_positions(ids, self.device)[image]
-        order = rank_order(label, detections.score, (position,), self.num_classes)
+        given = records.match_records.order
+        order = rank_order(label, detections.score, (given, position), self.num_classes)
         # Detections stand by class, image and falling score, so that limits are prefixes of runs.
         place = rank_in_group(label * max(1, self.num_images) + image)
         self._within = tuple((place < limit)[order] for limit in limits)
         outcomes = [records.outcomes(lane) for lane in lanes]
         self._lanes = [LaneRows(one.true_positive[order], one.ignored[order]) for one in outcomes]
         self._counted = [records.counted(lane) for lane in lanes]
-        self._image, self._score = image[order], detections.score[order]
+        given = None if given is None else given[order]
+        self._ranked = RankedClass(image[order], detections.score[order], given)
         counts = torch.zeros(self.num_classes, dtype=torch.int64, device=self.device)
         counts.index_add_(0, label, torch.ones_like(label))
         self._ends = counts.cumsum(0).tolist()
@@ -49,9 +52,9 @@ class RankedRecords:
         """The detections and objects of a class."""
         part = slice(self._ends[label - 1] if label else 0, self._ends[label])
         of_class = self._object_label == label
+        image, score, order = self._ranked
         return ClassRows(
-            self._image[part],
-            self._score[part],
+            RankedClass(image[part], score[part], None if order is None else order[part]),
             tuple(LaneRows(one.true_positive[part], one.ignored[part]) for one in self._lanes),
             tuple(self._object_image[of_class & counted] for counted in self._counted),
             tuple(mask[part] for mask in self._within),
@@ -84,7 +87,7 @@ class DetectionNumbers:
     def _names(self, class_names: tuple[str, ...]) -> tuple[str, ...]:
         thresholds = self._protocol.iou_thresholds
         if self._is_coco:
-            names = ["AP", *(f"AP{round(100 * value)}" for value in thresholds)]
+            names = ["AP", *(f"AP{100 * value:.10g}" for value in thresholds)]
             names += [f"AR{limit}" for limit in self._protocol.max_detections] or ["AR"]
         else:
             names = ["mAP"]
@@ -121,10 +124,14 @@ class DetectionNumbers:
         """[W]: ``2 TP / (2 TP + FP + FN)`` over all classes at the first IoU threshold."""
         found = torch.zeros((3, weights.shape[0]), dtype=torch.int64, device=weights.device)
         for rows in self._classes:
-            kept = rows.score >= score_threshold
+            kept = rows.ranked.score >= score_threshold
             hit, ignored = rows.lanes[0]
             for row, images in enumerate(
-                (rows.image[kept & hit], rows.image[kept & ~(hit | ignored)], rows.objects[0])
+                (
+                    rows.ranked.image[kept & hit],
+                    rows.ranked.image[kept & ~(hit | ignored)],
+                    rows.objects[0],
+                )
             ):
                 found[row] += take_along(weights, images).sum(dim=1)
         hits, errors, objects = found.double()
@@ -148,13 +155,29 @@ class MissRateNumbers:
         ids = records.image_ids or tuple(range(ranked.num_images))
         position = image_positions(ids, self._device)
         every = torch.ones_like(position, dtype=torch.bool)
-        self._images = [_within(position, one.images) if one.images else every for one in subsets]
+        known = self._protocol.num_images in (0, ranked.num_images)
+        self._images = [
+            _within(position, one.images if known else ()) if one.images else every
+            for one in subsets
+        ]
+        self._rows = _of_images(self._rows, self._images)
         self.names = tuple(f"LAMR/{one.name}" for one in subsets)
 
     def evaluate(self, weights: Tensor) -> Tensor:
         """[W, S] float64 on the CPU: the numbers under ``weights`` [W, I] int32."""
         weights = weights.to(self._device)
         return weighted_miss_rates(self._rows, weights, self._images, self._protocol)
+
+
+def _of_images(rows: ClassRows, images: list[Tensor]) -> ClassRows:
+    """The rows, in each lane those of its images [I] bool only; the others are ignored there."""
+    of_row = [inside[rows.ranked.image] for inside in images]
+    lanes = tuple(
+        LaneRows(lane.true_positive & inside, lane.ignored | ~inside)
+        for lane, inside in zip(rows.lanes, of_row, strict=True)
+    )
+    pairs = zip(rows.objects, images, strict=True)
+    return replace(rows, lanes=lanes, objects=tuple(row[inside[row]] for row, inside in pairs))
 
 
 def _within(position: Tensor, spans: tuple[tuple[int, int], ...]) -> Tensor:

@@ -20,7 +20,7 @@ from ..curves.miss_rate import log_average
 from ..ops.selection import take_along
 from ..ops.sums import sums_before
 from ..protocols import DetectionProtocol, MissRateProtocol
-from .weighted_rows import HitCounts, LaneRows, WeightedClass
+from .weighted_rows import HitCounts, LaneRows, RankedClass, WeightedClass
 
 TILE_BYTES = 48 * 2**20
 """Memory of the tables of one tile: so many sets of weights are counted at once."""
@@ -34,15 +34,13 @@ class ClassRows:
     """The ranked detections and the objects of one class.
 
     Attributes:
-        image: [N] int64 in canonical order: by falling score, then image, then index in the image.
-        score: [N].
+        ranked: the N detections.
         lanes: outcomes in each of L lanes.
         objects: for each lane [M] int64, the images of the objects that count.
         within: for each smaller limit of detections of an image and class, [N] bool rows within it.
     """
 
-    image: Tensor
-    score: Tensor
+    ranked: RankedClass
     lanes: tuple[LaneRows, ...]
     objects: tuple[Tensor, ...]
     within: tuple[Tensor, ...] = ()
@@ -74,7 +72,7 @@ def weighted_values(
         copies: the largest weight.
     """
     W, num_images = weights.shape
-    prepared = WeightedClass.of(rows.image, rows.score, rows.lanes, num_images, copies)
+    prepared = WeightedClass.of(rows.ranked, rows.lanes, num_images, copies)
     limits, shape = len(rows.within) + 1, (W, len(rows.lanes))
     values = WeightedValues(
         torch.empty(shape, dtype=torch.float64, device=weights.device),
@@ -85,7 +83,7 @@ def weighted_values(
         [mask[rows_of_hits] for mask in rows.within]
         for rows_of_hits in (lane.true_positive.nonzero().squeeze(1) for lane in rows.lanes)
     ]
-    images_of_hits = [rows.image[lane.true_positive] for lane in rows.lanes]
+    images_of_hits = [rows.ranked.image[lane.true_positive] for lane in rows.lanes]
     hits = max((lane.hits.shape[0] for lane in prepared.lanes), default=0)
     tied = prepared.tied_images.shape[0] * copies
     each = _BYTES_PER_ROW * (prepared.columns.shape[0] + tied) + _BYTES_PER_HIT * (hits + 128)
@@ -172,7 +170,7 @@ def weighted_miss_rates(
     """
     W, num_images = weights.shape
     copies = int(weights.max()) if weights.numel() else 1
-    prepared = WeightedClass.of(rows.image, rows.score, rows.lanes, num_images, copies)
+    prepared = WeightedClass.of(rows.ranked, rows.lanes, num_images, copies)
     averages = np.full((W, len(rows.lanes)), math.nan)
     each = 2 * _BYTES_PER_ROW * (prepared.columns.shape[0] + 1)
     tile = max(1, TILE_BYTES // each)
@@ -189,12 +187,8 @@ def weighted_miss_rates(
                 torch.searchsorted(entry.hits, entry.misses),
             )
             rates = _miss_rates(curve, count, positives, protocol.fppi_of(subset), protocol)
-            for row, (values, n) in enumerate(
-                zip(rates.cpu().numpy(), positives.tolist(), strict=True)
-            ):
-                undefined = protocol.without_positives == "undefined" and not n
-                if not undefined and int(count[row]):
-                    averages[first + row, s] = log_average(values, protocol)
+            for row, values in enumerate(rates.cpu().numpy(), first):
+                averages[row, s] = log_average(values, protocol)
     return torch.from_numpy(averages)
 
 
@@ -234,20 +228,22 @@ def _miss_rates(
     before = torch.nn.functional.pad(curve.hits_before, (0, 1), value=curve.found.shape[1] - 1)
     found = curve.found.gather(1, before[spots])
     total = curve.found[:, -1:]
-    if rule.startswith("last"):
+    divisor = positives.double().clamp(min=protocol.positives_floor).unsqueeze(1)
+    rates = 1 - found / divisor
+    if not first_reading:
         # The curve has a point at or below a reference if it begins with a true positive, or if
         # one false positive lies there.
         begins = (found > 0) | (1 / num_images.double().unsqueeze(1) <= levels)
-        unread = total if rule == "last_or_final" else torch.zeros_like(total)
-        found = torch.where(begins, found, unread)
-    floor = torch.full_like(num_images, 0, dtype=torch.float64) + protocol.positives_floor
-    recall = found / torch.maximum(positives.double(), floor).unsqueeze(1)
-    rates = 1 - recall
+        final = 1 - total / divisor
+        unread = {"last_or_final": final, "last_or_undefined": torch.full_like(final, math.nan)}
+        rates = torch.where(begins, rates, unread.get(rule, torch.ones_like(final)))
     points = total[:, 0] + (curve.errors[:, -1] if curve.errors.shape[1] else 0) > 0
-    if rule == "last_or_undefined":
-        rates = torch.where(begins | ~points.unsqueeze(1), rates, math.nan)
-    nothing = math.nan if rule == "first_or_final" else 1.0
-    return torch.where(points.unsqueeze(1), rates, nothing)
+    nothing = math.nan if first_reading else 1.0
+    rates = torch.where(points.unsqueeze(1), rates, nothing)
+    undefined = num_images == 0
+    if protocol.without_positives == "undefined":
+        undefined |= positives == 0
+    return torch.where(undefined.unsqueeze(1), math.nan, rates)
 
 
 def _maximum_from_here(values: Tensor) -> Tensor:

@@ -91,7 +91,7 @@ def _of_records(records: Any, area: str | None, score_threshold: float | None) -
         if is_miss_rate
         else DetectionNumbers(records, area, score_threshold)
     )
-    images = records.images.height.shape[0]
+    images = records.num_images
     evaluate = numbers.evaluate
     return ImageStatistics(numbers.names, images, records.image_ids, evaluate, not is_miss_rate)
 

@@ -23,6 +23,22 @@ from ..ops.selection import rows_where, take_along
 from ..ops.sums import sums_before
 
 
+class RankedClass(NamedTuple):
+    """The N detections of one class in canonical order.
+
+    That is by falling score, then ``order`` if there is one, then image, then index in the image.
+
+    Attributes:
+        image: [N] int64, row of the image.
+        score: [N].
+        order: [N] int64 that breaks ties of score, or None.
+    """
+
+    image: Tensor
+    score: Tensor
+    order: Tensor | None
+
+
 class LaneRows(NamedTuple):
     """Outcomes of the N detections of a class in one lane.
 
@@ -82,19 +98,17 @@ class WeightedClass:
 
     @classmethod
     def of(
-        cls, image: Tensor, score: Tensor, lanes: Sequence[LaneRows], num_images: int, copies: int
+        cls, ranked: RankedClass, lanes: Sequence[LaneRows], num_images: int, copies: int
     ) -> WeightedClass:
         """Prepare the rows of a class.
 
         Args:
-            image: [N] int64, the image of each detection, in canonical order: by falling score,
-                then image, then index in the image.
-            score: [N].
-            lanes: the outcomes.
+            ranked: the detections.
+            lanes: their outcomes.
             num_images: I.
             copies: the largest weight that an image will have.
         """
-        rows, columns, tied = _with_copies(image, score, lanes, num_images, copies)
+        rows, columns, tied = _with_copies(ranked, lanes, num_images, copies)
         prepared = []
         for lane in lanes:
             hit, off = lane.true_positive[rows], lane.ignored[rows]
@@ -137,19 +151,21 @@ class WeightedClass:
 
 
 def _with_copies(
-    image: Tensor, score: Tensor, lanes: Sequence[LaneRows], num_images: int, copies: int
+    ranked: RankedClass, lanes: Sequence[LaneRows], num_images: int, copies: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Rows with tied ones repeated, the weight column of each, and the images with such rows.
 
-    A run of equal score and image needs repetitions only if some lane has in it both a true
-    positive and a false positive.
+    A run of equal score and image (and ``order``, which copies share) needs repetitions only if
+    some lane has in it both a true positive and a false positive.
 
     Example: images ``[0, 1, 1, 2]``, where rows 1 and 2 are tied and differ, two copies: rows
     ``[0, 1, 2, 1, 2, 3]``; with 3 images the columns are ``[0, 3, 3, 4, 4, 2]``, column 3 + c being
     whether image 1 has more than c copies.
     """
-    total, device = image.shape[0], image.device
-    same = (image[1:] == image[:-1]) & (score[1:] == score[:-1])
+    image, total, device = ranked.image, ranked.image.shape[0], ranked.image.device
+    same = torch.ones_like(image[1:], dtype=torch.bool)
+    for column in (image, ranked.score, *([] if ranked.order is None else [ranked.order])):
+        same &= column[1:] == column[:-1]
     number = torch.zeros(total, dtype=torch.int64, device=device)
     torch.cumsum(~same, dim=0, out=number[1:])
     mixed = torch.zeros(total + 1, dtype=torch.bool, device=device)
