@@ -14,6 +14,7 @@ _MODULES = {
     "audit": "deviation_search",
     "bootstrap": "uncertainty",
     "calibration": "reliability",
+    "class_agnostic_confusion": "confusion",
     "confusion_matrix": "confusion",
     "error_kinds": "tide",
     "false_positives": "per_image",
