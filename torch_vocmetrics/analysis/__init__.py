@@ -15,6 +15,7 @@ _MODULES = {
     "bootstrap": "uncertainty",
     "calibration": "reliability",
     "class_agnostic_confusion": "confusion",
+    "class_table": "class_numbers",
     "confusion_matrix": "confusion",
     "error_kinds": "tide",
     "false_positives": "per_image",
