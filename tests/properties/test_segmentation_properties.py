@@ -161,7 +161,7 @@ BAD: dict[str, tuple[Any, Any, str]] = {
     "sizes in a list": ([torch.zeros(2, 3).long()], [torch.zeros(3, 2).long()], "differ in size"),
     "batch": (torch.zeros(2, 2, 3).long(), torch.zeros(1, 2, 3).long(), "differ in size"),
     "channels": (torch.zeros(1, 3, 2, 3), torch.zeros(1, 2, 3).long(), "each of the 2 classes"),
-    "float labels": (torch.zeros(1, 2, 3), torch.zeros(1, 2, 3).long(), "integer labels"),
+    "float labels": (torch.zeros(1, 2, 3), torch.zeros(1, 2, 3).long(), "needs a threshold"),
     "float truth": (torch.zeros(1, 2, 3).long(), torch.zeros(1, 2, 3), "integer labels"),
     "no batch": (torch.zeros(2, 3).long(), torch.zeros(2, 3).long(), "integer labels"),
     "NaN": (torch.tensor([[[[math.nan]], [[1.0]]]]), torch.zeros(1, 1, 1).long(), "NaN"),

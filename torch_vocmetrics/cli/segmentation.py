@@ -16,7 +16,7 @@ from torch import Tensor
 from torch_vocmetrics import MeanIoU
 
 from .. import io
-from ..errors import InputError, printable, warn
+from ..errors import InputError, printable
 from ..io.names import path_inside
 from ..io.voc_folder import image_set_path
 from ..protocols import PAINTINGS, SegmentationProtocol, load_dataset
@@ -40,23 +40,15 @@ def evaluate_segmentation(
         colors = io.read_label_colors(args.label_colors, names, **void)
         names = colors.class_names
     metric = MeanIoU(protocol, class_names=names, label_ids=args.label_ids)
-    binary = bool(pairs)
     read = io.read_label_pairs(
         pairs, colors=colors, on_fault=args.on_fault, max_pixels=args.max_pixels
     )
     with Progress(quiet=args.quiet) as progress:
         for number, (image_id, predicted, truth) in enumerate(read, 1):
             true = _reduced(truth, protocol) if args.reduce_zero_label else truth
-            binary = binary and bool(((true == 0) | (true == FULL)).all())
             metric.update([predicted.to(device)], [true.to(device)], [image_id])
             progress("images compared", number, len(pairs))
-    if binary and FULL in protocol.void_labels:
-        _warn_of_binary_masks()
     return Evaluation(metric=metric, result=metric.compute())
-
-
-FULL = 255
-"""The label of the object in a mask that was saved as a black and white image."""
 
 
 def _reduced(true: Tensor, protocol: SegmentationProtocol) -> Tensor:
@@ -70,14 +62,6 @@ def _reduced(true: Tensor, protocol: SegmentationProtocol) -> Tensor:
     void, labels = protocol.void_labels[0], true.long()
     is_void = torch.isin(labels, torch.tensor([0, *protocol.void_labels]))
     return torch.where(is_void, void, labels - 1)
-
-
-def _warn_of_binary_masks() -> None:
-    warn(
-        f"the true label images hold 0 and {FULL} alone, and {FULL} is void here, so that only "
-        f"label 0 is evaluated: for masks of black and white, save label 1, or give --label-ids "
-        f"0,{FULL} with another --void such as -1"
-    )
 
 
 # vocmetrics paint ---------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import warn
+from ..errors import FileFormatError, warn
 from ..limits import MAX_JSON_BYTES
 from .coco_lists import (
     ImageList,
@@ -30,6 +30,7 @@ from .coco_lists import (
     plain_results,
     use_either,
 )
+from .corner_boxes import warn_of_corners
 from .entry_log import EntryLog
 from .image_names import ImageIndex
 from .json_rows import INTEGER, Rows, difficult_flags
@@ -161,12 +162,13 @@ def read_coco_detections(
         max_bytes: the largest file that is read.
 
     Raises:
-        FileFormatError: naming the element, for a malformed row or an unknown image.
+        FileFormatError: naming the element, for a malformed row or an unknown image; if there are
+            results and all of them are of unknown categories.
         OSError: if there is no such file or it may not be read.
 
     Warns:
-        VocMetricsWarning: of results that are left out; if masks are read and the results carry
-            boxes whose area pycocotools would take.
+        VocMetricsWarning: of results that are left out; of boxes that look like corners; if masks
+            are read and the results carry boxes whose area pycocotools would take.
     """
     log = EntryLog(path, on_fault)
     keys = ["image_id", "category_id", "score", *(["bbox"] if boxes else [])]
@@ -199,6 +201,7 @@ def _detections(
     values = None
     if masks and isinstance(rows, Rows):
         values = read_segmentations(rows, index, sizes, selected, log)
+    _refuse_foreign_results(rows, ground_truths)
     keep = rows.report(selected, log)
     log.finish()
     if masks and not boxes:
@@ -208,6 +211,33 @@ def _detections(
         num_detections=count_labels(columns["labels"][keep], ground_truths.label_ids),
         origins=RowOrigins.of(rows, index, keep),
     )
+
+
+def _refuse_foreign_results(rows: Rows | PlainRows, ground_truths: GroundTruthFile) -> None:
+    """Raise FileFormatError if all results are of categories that the ground truth has not.
+
+    Each of them alone would be ignored, and all classes would have an average precision of 0.
+    """
+    if isinstance(rows, PlainRows) or not rows.rows or len(rows.outside) < len(rows):
+        return
+    given = sorted({fault.value for fault in rows.outside.values() if type(fault.value) is int})
+    known = sorted({*ground_truths.label_ids, *ground_truths.other_label_ids})
+    raise FileFormatError(
+        "no result is of a category of the ground truth",
+        where=str(rows.path),
+        got=f"category_id {_some(given)}",
+        remedy=f"the ids of the categories are {_some(known)}; the number of a class is no id",
+    )
+
+
+MOST_SHOWN = 10
+"""A sentence names so many ids at most."""
+
+
+def _some(numbers: Sequence[int]) -> str:
+    """The first numbers, and how many more there are."""
+    more = len(numbers) - MOST_SHOWN
+    return ", ".join(map(str, numbers[:MOST_SHOWN])) + (f" and {more} more" if more > 0 else "")
 
 
 def _by_image(
@@ -273,6 +303,8 @@ def _result_columns(
     columns: dict[str, NDArray[Any]] = {"scores": rows.scores("score"), "labels": labels}
     if boxes:
         columns["boxes"] = rows.boxes("bbox")
+        sizes = [target.get("image_size") for target in ground_truths.targets]
+        warn_of_corners(rows.path, columns["boxes"], image_index, sizes)
         if ground_truths.box_reading:
             columns["boxes"] = corners_of(columns["boxes"], ground_truths.box_reading)
     return image_index, columns

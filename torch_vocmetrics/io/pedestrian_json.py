@@ -164,7 +164,8 @@ def read_pedestrian_detections(
         max_bytes: the largest file that is read.
 
     Raises:
-        FileFormatError: naming the element, for a malformed row or an unknown image.
+        FileFormatError: naming the element, for a malformed row or an unknown image; if there are
+            results and none is of a pedestrian.
         OSError: if there is no such file or it may not be read.
 
     Warns:
@@ -179,5 +180,11 @@ def read_pedestrian_detections(
     boxes, scores = rows.boxes("bbox"), rows.scores("score")
     keep = rows.report(selected, log)
     log.finish()
+    if len(rows) and not selected.any():
+        raise FileFormatError(
+            "no result is of the category of pedestrians",
+            where=str(path),
+            remedy=f"pedestrians have category_id {PEDESTRIAN}",
+        )
     found = detection_file(index[keep], boxes[keep], scores[keep], len(ground_truths.image_ids))
     return dataclasses.replace(found, origins=RowOrigins.of(rows, index, keep))

@@ -15,6 +15,7 @@ from torch import Tensor
 from ..curves.pixel_result import segmentation_result
 from ..errors import InputError
 from ..host_work import host_work
+from ..inputs.binary_targets import BinaryTargets
 from ..inputs.label_maps import LabelRules, MapBatch, count, explain, read_maps
 from ..inputs.per_image import ImageIds, ids_of, ids_on_host, kind_of_ids
 from ..ops.label_tallies import by_cell, faults
@@ -54,10 +55,12 @@ class AccumulatedPixels(Accumulated):
     Attributes:
         rules: of the labels, on the device of the work.
         cells: of the pending counts.
+        binary: what is known of targets of black and white.
     """
 
     rules: LabelRules
     cells: int = 0
+    binary: BinaryTargets
 
 
 class MeanIoU(Metric[SegmentationResult]):
@@ -119,7 +122,8 @@ class MeanIoU(Metric[SegmentationResult]):
         self._accumulated: AccumulatedPixels = self._nothing()
 
     def _nothing(self) -> AccumulatedPixels:
-        return AccumulatedPixels(((PixelCounts.empty(),),), rules=self._rules)
+        binary = BinaryTargets.of(self.label_ids, self.protocol.void_labels)
+        return AccumulatedPixels(((PixelCounts.empty(),),), rules=self._rules, binary=binary)
 
     @property
     def _cells(self) -> int:
@@ -178,6 +182,7 @@ class MeanIoU(Metric[SegmentationResult]):
             rules=rules,
             pending=(*state.pending, OpenCounts(dense, ids)),
             cells=state.cells + dense.numel(),
+            binary=state.binary.after(truth for _, truth in batch.stacks),
         )
         full = state.cells >= CHUNK_CELLS or len(state.pending) >= MOST_PENDING
         return self._flushed(state) if full else state
@@ -208,7 +213,7 @@ class MeanIoU(Metric[SegmentationResult]):
         return replace(state, rules=rules)
 
     def _settled(self, state: AccumulatedPixels) -> AccumulatedPixels:
-        return self._flushed(state)
+        return replace(self._flushed(state), binary=state.binary.read())
 
     def _flushed(self, state: AccumulatedPixels) -> AccumulatedPixels:
         """The same with the pending counts checked and made sparse; may wait for the device."""

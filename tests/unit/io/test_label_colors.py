@@ -127,13 +127,13 @@ def test_reduce_zero_label(tmp_path: Path) -> None:
 def test_masks_of_black_and_white_are_pointed_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    save(tmp_path / "gt", [[0, 255]])
-    save(tmp_path / "dt", [[0, 0]])
+    save(tmp_path / "gt", [[0] * 100, [255] * 100])
+    save(tmp_path / "dt", [[0] * 100, [0] * 100])
     argv = ("--classes", "a,b")
     assert evaluate(tmp_path, *argv) == 0
     assert "hold 0 and 255 alone, and 255 is void" in capsys.readouterr().err
     assert evaluate(tmp_path, *argv, "--label-ids", "0,255", "--void=-1") == 0
-    assert matrix(tmp_path) == [[1, 0], [1, 0]]
+    assert matrix(tmp_path) == [[100, 0], [100, 0]]
     save(tmp_path / "gt", [[0, 1]], "b.png")
     save(tmp_path / "dt", [[0, 1]], "b.png")
     capsys.readouterr()

@@ -1,0 +1,106 @@
+"""True masks of black and white under rules that make white void."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from fake_cuda import fake_cuda
+from torch import Tensor
+
+from torch_vocmetrics import MeanIoU, VocMetricsWarning
+from torch_vocmetrics.inputs.binary_targets import LEAST_PIXELS, MOST_UNREAD, BinaryTargets
+
+SENTENCE = "hold 0 and 255 alone, and 255 is void here, so that only label 0 is evaluated"
+
+
+def maps(black: int, white: int, other: int = 0, dtype: torch.dtype = torch.uint8) -> Tensor:
+    values = [0] * black + [255] * white + [1] * other
+    return torch.tensor([[values]], dtype=dtype)
+
+
+def new(**options: Any) -> MeanIoU:
+    return MeanIoU("voc2012_present_classes", **({"num_classes": 2} | options))
+
+
+def warned(metric: MeanIoU, *targets: Tensor) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for target in targets:
+            metric.update(torch.zeros_like(target, dtype=torch.int64), target)
+        metric.compute()
+        metric.compute()
+    return [str(one.message) for one in caught]
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.int64])
+def test_black_and_white_are_pointed_out_once(dtype: torch.dtype) -> None:
+    said = warned(new(), maps(120, 60, dtype=dtype), maps(7, 80, dtype=dtype))
+    assert len(said) == 1
+    assert SENTENCE in said[0]
+    assert "label_ids=[0, 255] with ignore_index=-1" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "targets"),
+    [
+        ({}, [maps(200, 200, 1)]),
+        ({}, [maps(200, 200), maps(0, 0, 1)]),
+        ({}, [maps(1, 0, 1), maps(200, 200)]),
+        ({}, [maps(500, LEAST_PIXELS - 1)]),
+        ({}, [maps(LEAST_PIXELS - 1, 500)]),
+        ({}, [maps(500, 0)]),
+        ({}, [maps(0, 500)]),
+        ({"label_ids": [0, 255], "ignore_index": -1}, [maps(200, 200)]),
+        ({"label_ids": [1, 2], "ignore_index": [0, 255]}, [maps(200, 200)]),
+    ],
+)
+def test_other_targets_say_nothing(options: Any, targets: list[Tensor]) -> None:
+    metric = new(**options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for target in targets:
+            metric.update(torch.full_like(target, metric.label_ids[0], dtype=torch.int64), target)
+        metric.compute()
+
+
+def test_the_remedy_of_the_sentence_works() -> None:
+    target = maps(200, 100)
+    metric = new(label_ids=[0, 255], ignore_index=-1)
+    assert metric.update(target.long(), target).compute().headline == 1
+
+
+def test_a_device_is_read_by_compute() -> None:
+    """A CPU that passes for a device: what was counted is read later."""
+    for stacks, known in (([maps(99, 1), maps(1, 99)], True), ([maps(200, 200, 1)], True)):
+        later = BinaryTargets(
+            unread=tuple(
+                torch.stack([(s == 1).sum(), (s == 0).sum(), (s == 255).sum()]) for s in stacks
+            )
+        )
+        if int((stacks[0] == 1).sum()):
+            read = later.read()
+        else:
+            with pytest.warns(VocMetricsWarning, match="hold 0 and 255 alone"):
+                read = later.read()
+        assert (read.known, read.unread) == (known, ())
+    few = BinaryTargets(unread=(torch.tensor([0, 3, 4]),)).read()
+    assert few == BinaryTargets(black=3, white=4)
+
+
+def test_updates_do_not_wait() -> None:
+    with fake_cuda():
+        seen = BinaryTargets()
+        labels = torch.zeros(2, 8, 8, dtype=torch.int64, device="cuda")
+        for _ in range(MOST_UNREAD + 5):
+            seen = seen.after([labels])
+        assert len(seen.unread) == MOST_UNREAD
+        assert not seen.known
+
+
+def test_types_that_are_not_compared() -> None:
+    assert BinaryTargets().after([maps(200, 200, dtype=torch.int64).to(torch.int8)]) == (
+        BinaryTargets()
+    )
