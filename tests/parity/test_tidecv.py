@@ -1,18 +1,19 @@
 """Error kinds against TIDE's own program, on inputs where the two have the same rules.
 
-The differences are named in the docstring of ``error_kinds``. Inputs here have no crowds, at most
-100 detections an image, and objects of every class that is detected.
+The differences are named in the docstring of ``analysis/tide.py``. Inputs here have no crowds, no
+equal scores, at most 100 detections an image, and objects of every class that is detected.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from support import Problem
+from support import Problem, shared_data
 from unit.analysis.problems import recorded
 
 from torch_vocmetrics import load_protocol
@@ -84,21 +85,60 @@ def _xywh(box: list[float]) -> list[float]:
     return [box[0], box[1], box[2] - box[0], box[3] - box[1]]
 
 
-def test_counts_and_costs_are_those_of_tidecv() -> None:
+def check(problem: Problem) -> None:
+    """Counts and costs of both are equal."""
+    tide, run = _run_tide(problem)
+    errors = error_kinds(recorded(COCO, problem))
+    counts = {kind.short_name: len(found) for kind, found in run.error_dict.items()}
+    assert errors.count.tolist() == [counts[name] for name in SHORT_NAMES]
+    main = tide.get_main_errors()["predictions"]
+    special = tide.get_special_errors()["predictions"]
+    wanted = np.array([main[name] for name in SHORT_NAMES]) / 100
+    np.testing.assert_allclose(errors.average_precision, run.ap / 100, atol=1e-12)
+    np.testing.assert_allclose(errors.cost.clamp(min=0), wanted, atol=1e-12)
+    np.testing.assert_allclose(errors.false_positive_cost, special["FalsePos"] / 100, atol=1e-12)
+    np.testing.assert_allclose(errors.false_negative_cost, special["FalseNeg"] / 100, atol=1e-12)
+
+
+def test_random_images() -> None:
     for seed in range(40):
-        problem = _problem(seed)
-        tide, run = _run_tide(problem)
-        errors = error_kinds(recorded(COCO, problem))
-        counts = {kind.short_name: len(found) for kind, found in run.error_dict.items()}
-        assert errors.count.tolist() == [counts[name] for name in SHORT_NAMES], seed
-        main = tide.get_main_errors()["predictions"]
-        special = tide.get_special_errors()["predictions"]
-        wanted = np.array([main[name] for name in SHORT_NAMES]) / 100
-        np.testing.assert_allclose(errors.average_precision, run.ap / 100, atol=1e-12)
-        np.testing.assert_allclose(errors.cost.clamp(min=0), wanted, atol=1e-12)
-        np.testing.assert_allclose(
-            errors.false_positive_cost, special["FalsePos"] / 100, atol=1e-12
-        )
-        np.testing.assert_allclose(
-            errors.false_negative_cost, special["FalseNeg"] / 100, atol=1e-12
-        )
+        check(_problem(seed))
+
+
+REAL = {
+    "coco_val2017_tiny": ("coco_tiny80_gt.json", "coco_tiny80_fastestdet_dt.json"),
+    "coco_val2017_tiny/mini": ("coco_mini79_gt.json", "coco_mini79_fastestdet_dt.json"),
+    "coco_detectron2_instances": ("objects51_gt_a.json", "objects51_dt_a.json"),
+    "coco_detectron2_instances/persons": ("pennfudan_gt.json", "pennfudan_dt.json"),
+}
+
+
+@pytest.mark.parametrize("name", list(REAL))
+def test_real_detectors(name: str) -> None:
+    folder = shared_data(name.partition("/")[0])
+    truth, detections = (json.loads((folder / file).read_text()) for file in REAL[name])
+    objects = [one for one in truth["annotations"] if not one.get("iscrowd")]
+    present = {one["category_id"] for one in objects}
+    rows = [one for one in detections if one["category_id"] in present]
+    for number, one in enumerate(rows):
+        one["score"] -= number * 1e-12  # no score is equal to another
+    images = [image["id"] for image in truth["images"]]
+    labels = {category: label for label, category in enumerate(sorted(present))}
+    problem = Problem(
+        [_columns([one for one in rows if one["image_id"] == i], labels) for i in images],
+        [_columns([one for one in objects if one["image_id"] == i], labels) for i in images],
+        {"num_classes": len(labels)},
+    )
+    for one in problem.ground_truths:
+        one.pop("scores")
+    check(problem)
+
+
+def _columns(rows: list[dict[str, Any]], labels: dict[int, int]) -> dict[str, Any]:
+    boxes = np.array([one["bbox"] for one in rows], dtype=np.float64).reshape(-1, 4)
+    boxes[:, 2:] += boxes[:, :2]
+    return {
+        "boxes": torch.from_numpy(boxes),
+        "scores": torch.tensor([one.get("score", 0.0) for one in rows], dtype=torch.float64),
+        "labels": torch.tensor([labels[one["category_id"]] for one in rows], dtype=torch.int64),
+    }

@@ -17,14 +17,17 @@ and takes missed objects out of the count of positives.
 The average precision is the protocol's, at the one threshold, in its headline area range. In
 these points the result differs from the authors' program, tidecv 1.0.1:
 
-* classes without objects are no part of means; there a class that is detected but never
-  occurs has an AP of 0;
+* means run over the classes with objects, whatever is mended; there over those with objects or
+  detections, so that a class that is detected but never occurs has an AP of 0, and leaves the
+  mean when its errors are mended, as does a class whose objects were all missed;
 * limits of detections are the protocol's (COCO: of an image and class); there of an image;
 * ignored detections are no errors; there they are classified too, and may be mended;
 * an overlap equal to the IoU threshold with an object that is taken is a duplicate; there it
   is an error of localization;
 * recall levels are the protocol's (COCO: ``numpy.linspace(0, 1, 101)``); there they are
   k / 100, which differ in the last bit;
+* detections of equal scores keep their order; there false positives come first once errors are
+  mended;
 * costs are fractions and may be negative; there they are percents, and 0 instead.
 """
 
