@@ -17,6 +17,7 @@ _MODULES = {
     "class_agnostic_confusion": "confusion",
     "class_table": "class_numbers",
     "confusion_matrix": "confusion",
+    "dataset_statistics": "data_set",
     "error_kinds": "tide",
     "false_positives": "per_image",
     "friedman_test": "significance",

@@ -125,13 +125,27 @@ def _protocols(parser: argparse.ArgumentParser) -> None:
 
 
 def _statistics(parser: argparse.ArgumentParser) -> None:
-    """Images and objects per class, as the tables of the kits count them.
+    """Images and objects of a data set, per class.
 
-    An object counts unless it is difficult, and an image counts for a class if it has such an
-    object. For Layout, persons count: those with parts where the set lists images, else those that
-    it lists.
+    VOC folders are counted as the tables of the kits count them: an object counts unless it is
+    difficult, and an image counts for a class if it has such an object. For Layout, persons count:
+    those with parts where the set lists images, else those that it lists.
+
+    Of COCO files and pedestrian benchmarks, sizes, shapes and occlusion are shown too. Objects that
+    are difficult, crowds or ignored are counted apart.
     """
-    parser.add_argument("folder", type=Path, help="a folder with Annotations and ImageSets (VOC)")
+    parser.add_argument(
+        "folder",
+        type=Path,
+        metavar="PATH",
+        help="a folder with Annotations and ImageSets (VOC), an instances .json (COCO), or the "
+        "ground truth of a pedestrian benchmark",
+    )
+    parser.add_argument(
+        "--pedestrians",
+        action="store_true",
+        help="the .json is of CityPersons or KAIST, and has their keys",
+    )
     parser.add_argument(
         "--image-set", nargs="+", metavar="NAME", help="lists of the task [all of the folder]"
     )
@@ -278,7 +292,7 @@ SUBCOMMANDS = {
         "vocmetrics protocols detection/coco2017",
     ),
     "statistics": Subcommand(
-        "count images and objects of VOC image sets",
+        "count the images and objects of a data set",
         _statistics,
         "statistics:run",
         "vocmetrics statistics VOC2007 --image-set train val test",

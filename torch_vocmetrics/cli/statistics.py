@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from .. import io
 from ..errors import InputError
 from ..io.files import read_text
+from .data_sets import is_pedestrian_folder, show_statistics
 from .options import size_limit
 from .render import aligned
 from .streams import show
@@ -31,6 +32,9 @@ class SetCounts(NamedTuple):
 
 def run(args: argparse.Namespace) -> None:
     """Count and print."""
+    if not args.folder.is_dir() or is_pedestrian_folder(args.folder):
+        show_statistics(args)
+        return
     place = args.folder / "ImageSets" / args.task
     sets = args.image_set or _sets_of(place)
     read: dict[str, io.VocAnnotation] = {}
