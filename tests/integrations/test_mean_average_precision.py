@@ -166,7 +166,7 @@ def test_other_integers_as_labels_and_mixed_input() -> None:
 
 @pytest.mark.slow
 def test_published_fake_results() -> None:
-    """0.50458 is pycocotools' number, 0.5035 what float32 thresholds make of it."""
+    """pycocotools has 0.50458; float32 tensors make 0.50457 of it, float32 thresholds 0.50350."""
     folder = shared_data("coco_val2014_fake100")
     files = [
         str(folder / name)
@@ -175,9 +175,9 @@ def test_published_fake_results() -> None:
     reader = Theirs()
     both = reader.coco_to_tm(*files)
     theirs = value(Theirs(box_format="xywh"), both)
-    assert round(float(theirs["map"]), 4) == 0.5035
+    assert round(float(theirs["map"]), 5) == 0.5035
     ours = value(MeanAveragePrecision(box_format="xywh"), both)
-    assert round(float(ours["map"]), 4) == 0.5046
+    assert round(float(ours["map"]), 5) == 0.50457
     rounded = {"iou_thresholds": FLOAT32_THRESHOLDS, "rec_thresholds": FLOAT32_LEVELS}
     again = value(MeanAveragePrecision(box_format="xywh", **rounded), both)
     assert unequal(again, theirs) == []
