@@ -28,9 +28,10 @@ from typing import Any
 
 from benchmarks import machine
 from benchmarks.competitors import NUMBERS, PeakMemory
+from benchmarks.run_lengths import FORMS, SIZES, Scenes, data_set, in_form
 from benchmarks.workloads import COCO_IMAGES, VOC_RESULTS, coco_shaped, shared_data
 
-TIME_LIMIT, MEMORY_LIMIT, BEFORE_LIMIT = 1.2, 3.0, 0.5
+TIME_LIMIT, MASKS_LIMIT, MEMORY_LIMIT, BEFORE_LIMIT = 1.2, 0.8, 3.0, 0.5
 TRUTH, RESULTS = "instances.json", "results.json"
 CHUNK = 512
 Row = dict[str, Any]
@@ -60,6 +61,16 @@ def write_coco(folder: Path, images: int) -> None:
     content = {"images": listed, "annotations": objects, "categories": names}
     (folder / TRUTH).write_text(json.dumps(content))
     (folder / RESULTS).write_text(json.dumps(results))
+
+
+def write_masks(folder: Path, scenes: Scenes, form: str) -> None:
+    """The same of masks: those of the ground truth in a form, of results as run lengths."""
+    predictions, targets = scenes.rows()
+    for true in targets:
+        true["masks"] = in_form(true["masks"], form)
+    truth, results = data_set(predictions, targets, scenes.classes)
+    (folder / TRUTH).write_text(json.dumps(truth, default=bytes.decode))
+    (folder / RESULTS).write_text(json.dumps(results, default=bytes.decode))
 
 
 def _boxes(image: Row) -> list[list[float]]:
@@ -98,6 +109,16 @@ def ours(folder: Path) -> list[float]:
     return [numbers[name] for name in NUMBERS]
 
 
+def ours_masks(folder: Path) -> list[float]:
+    from torch_vocmetrics import io as files
+
+    kinds = {"boxes": False, "masks": True}
+    truth = files.read_coco_ground_truths(folder / TRUTH, **kinds)
+    found = files.read_coco_detections(folder / RESULTS, truth, **kinds)
+    numbers = _updated("coco2017_segm", truth, found).to_dict()
+    return [numbers[name] for name in NUMBERS]
+
+
 def ours_voc(folder: Path) -> list[float]:
     from torch_vocmetrics import io as files
     from torch_vocmetrics.protocols import load_dataset
@@ -125,22 +146,29 @@ def _updated(protocol: str, truth: Any, found: Any) -> Any:
     return metric.compute()
 
 
-def hotcoco(folder: Path) -> list[float]:
+def hotcoco(folder: Path, kind: str = "bbox") -> list[float]:
     import hotcoco as library
 
     truth = library.COCO(str(folder / TRUTH))
-    evaluator = library.COCOeval(truth, truth.load_res(str(folder / RESULTS)), "bbox")
+    evaluator = library.COCOeval(truth, truth.load_res(str(folder / RESULTS)), kind)
     evaluator.evaluate()
     evaluator.accumulate()
     with contextlib.redirect_stdout(io.StringIO()):
         evaluator.summarize()
-    return [float(value) for value in list(evaluator.stats)[: len(NUMBERS)]]
+    stats = list(evaluator.stats)[: len(NUMBERS)]
+    return [float("nan") if value == -1 else float(value) for value in stats]
+
+
+def hotcoco_masks(folder: Path) -> list[float]:
+    return hotcoco(folder, "segm")
 
 
 EVALUATORS: dict[str, tuple[Callable[[Path], list[float]], str]] = {
     "ours": (ours, "torch_vocmetrics.io"),
     "ours, without msgspec": (ours, "torch_vocmetrics.io"),
     "hotcoco": (hotcoco, "hotcoco"),
+    "ours, masks": (ours_masks, "torch_vocmetrics.io"),
+    "hotcoco, masks": (hotcoco_masks, "hotcoco"),
     "ours, VOC2007 test": (ours_voc, "torch_vocmetrics.io"),
     "before, VOC2007 test": (ours_voc, "torch_vocmetrics.io"),
 }

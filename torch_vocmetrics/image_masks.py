@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
+from typing import overload
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .ops import rle
 from .ops.masks import mask_areas
+from .ops.run_lengths import pixel_counts
 
 
 class BitMasks:
@@ -43,42 +47,67 @@ class BitMasks:
         return mask_areas(self.words)
 
 
-class RleMasks:
-    """N masks as COCO's compressed run lengths, on the host.
+class RleMasks(Sequence[rle.Rle]):
+    """N masks as COCO's compressed run lengths, checked, on the host; they cannot be changed.
 
     Attributes:
         size: height and width.
-        rles: N dicts of ``size`` and ``counts``.
+        texts: the run lengths of each.
     """
 
     def __init__(
-        self, size: tuple[int, int], rles: list[rle.Rle], areas: Tensor | None = None
+        self, size: tuple[int, int], texts: Sequence[bytes], areas: Tensor | None = None
     ) -> None:
-        self.size, self.rles = size, rles
+        self.size, self.texts = size, tuple(texts)
         if areas is not None:
             self.areas = areas
 
     def __len__(self) -> int:
-        return len(self.rles)
+        return len(self.texts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and [*self] == [*other]
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @overload
+    def __getitem__(self, index: int) -> rle.Rle: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[rle.Rle]: ...
+
+    def __getitem__(self, index: int | slice) -> rle.Rle | list[rle.Rle]:
+        """The run lengths of a mask as pycocotools takes them."""
+        if isinstance(index, slice):
+            return [self._rle(text) for text in self.texts[index]]
+        return self._rle(self.texts[index])
+
+    def _rle(self, text: bytes) -> rle.Rle:
+        return {"size": [*self.size], "counts": text}
+
+    def as_arguments(self) -> list[rle.Rle]:
+        """All of them for pycocotools; they hold nothing that the garbage collector looks at."""
+        return [{"size": self.size, "counts": text} for text in self.texts]
 
     def where(self, keep: Tensor) -> RleMasks:
         """The masks where ``keep`` [N] bool, on the host, is set."""
-        chosen = [one for one, kept in zip(self.rles, keep.tolist(), strict=True) if kept]
+        chosen = [one for one, kept in zip(self.texts, keep.tolist(), strict=True) if kept]
         return RleMasks(self.size, chosen)
 
     @property
     def num_bytes(self) -> int:
         """Memory of the run lengths."""
-        return sum(len(one["counts"]) for one in self.rles)
+        return sum(map(len, self.texts))
 
     @cached_property
     def areas(self) -> Tensor:
         """[N] int64 pixels."""
-        return rle.areas(self.rles)
+        pixels = np.full(len(self), self.size[0] * self.size[1])
+        return torch.from_numpy(pixel_counts(self.texts, pixels))
 
     def decoded(self) -> BitMasks:
         """The same masks as bits."""
-        return BitMasks(self.size, rle.decode(self.rles, *self.size))
+        return BitMasks(self.size, rle.decode(self.as_arguments(), *self.size))
 
 
 ImageMasks = BitMasks | RleMasks

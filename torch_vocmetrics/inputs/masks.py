@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from ..errors import InputError
 from ..image_masks import BitMasks, ImageMasks, RleMasks
 from ..ops import rle
 from ..ops.masks import above_half, pack_masks
+from ..ops.rle_batch import read_many
 from ..transfer import to_device
 from .faults import BAD_MASK, Subject, Suspect, suspect
 from .keys import KEYS
@@ -22,6 +22,7 @@ from .packing import Rows
 from .per_image import ImageIds, ImageSizes
 
 Masks = tuple[ImageMasks, ...]
+Size = tuple[int, int]
 
 PROBABILITY_TYPES = frozenset((torch.float32, torch.float64, *EXACT_UP_TO))
 
@@ -69,10 +70,11 @@ def read_masks(
             where="predictions and targets",
             remedy="split packed tensors by image",
         )
-    known = _compressed(predictions) | _compressed(targets)
+    stated = None if isinstance(sizes, Tensor) else sizes
+    known = _read_lists(predictions, targets, stated)
     pairs = []
     for image, (found, true) in enumerate(zip(predictions, targets, strict=True)):
-        size = None if sizes is None or isinstance(sizes, Tensor) else sizes[image]
+        size = None if stated is None else stated[image]
         first = _read(found, counts[0][image], size, f"prediction {image}", known)
         if size is None and first is not None and isinstance(true.get("masks"), list | tuple):
             size = first.size  # polygons do not say it themselves
@@ -90,26 +92,44 @@ def read_masks(
     return placed(sides[0], device), placed(sides[1], device)
 
 
-def _compressed(images: Sequence[Rows]) -> dict[int, RleMasks]:
-    """Masks of the images that are lists of compressed run lengths, by the identity of the list.
+def _read_lists(
+    predictions: Sequence[Rows], targets: Sequence[Rows], sizes: Sequence[Size | None] | None
+) -> dict[int, RleMasks]:
+    """Masks of the images that are lists of run lengths or polygons, by the identity of the list.
 
-    All at once, in a tenth of the time that they take one by one. Empty where any is in another
+    All at once, in a tenth of the time that they take one by one. Empty where any is in an unusual
     form or at fault.
     """
-    given = [rows.get("masks") for rows in images]
-    lists = [masks for masks in given if type(masks) is list and masks]
-    read = rle.read_compressed(list(chain.from_iterable(lists)))
+    lists: list[tuple[list[Any], Size]] = []
+    known = [None] * len(targets) if sizes is None else sizes
+    for found, true, size in zip(predictions, targets, known, strict=True):
+        given = [
+            one for one in (found.get("masks"), true.get("masks")) if type(one) is list and one
+        ]
+        stated = size or next(filter(None, (_plain_size(masks[0]) for masks in given)), None)
+        if given and stated is None:
+            return {}
+        lists += [(masks, stated) for masks in given if stated is not None]
+    read = read_many(
+        [one for masks, _ in lists for one in masks],
+        [size for masks, size in lists for _ in masks],
+    )
     if read is None:
         return {}
-    rles, areas = read
-    found, start = {}, 0
-    for masks in lists:
+    texts, areas = read[0], torch.from_numpy(read[1])
+    result, start = {}, 0
+    for masks, size in lists:
         part = slice(start, start + len(masks))
-        height, width = size = rles[start]["size"]
-        if all(one["size"] == size for one in rles[part]):
-            found[id(masks)] = RleMasks((height, width), rles[part], areas[part])
+        result[id(masks)] = RleMasks(size, texts[part], areas[part])
         start = part.stop
-    return found
+    return result
+
+
+def _plain_size(mask: Any) -> Size | None:
+    """The size that run lengths state, if it is a list of two integers."""
+    size: Any = mask.get("size") if type(mask) is dict else None
+    plain = type(size) in (list, tuple) and [*map(type, size)] == [int, int]
+    return (size[0], size[1]) if plain else None
 
 
 def _read(
@@ -131,7 +151,7 @@ def _read(
                 remedy="this protocol compares masks: give them under 'masks'",
             )
         return None
-    ready = known.get(id(value))
+    ready = value if isinstance(value, RleMasks) else known.get(id(value))
     if ready is not None and len(ready) == count and size in (None, ready.size):
         return ready
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -218,7 +238,7 @@ def _of_segmentations(
     masks = []
     for row, one in enumerate(value):
         try:
-            masks.append(rle.rle_of(one, *size))
+            masks.append(rle.rle_of(one, *size)["counts"])
         except ValueError as error:
             raise InputError(f"{error}", where=f"{place}, row {row}") from None
     return RleMasks(size, masks)

@@ -35,7 +35,7 @@ from .entry_log import EntryLog
 from .image_names import ImageIndex
 from .json_rows import INTEGER, Rows, difficult_flags
 from .plain_rows import FLAGS, PlainRows
-from .segmentations import read_segmentations
+from .segmentations import CheckedMasks, read_segmentations
 from .tables import (
     DetectionFile,
     Floats,
@@ -86,7 +86,7 @@ def read_coco_ground_truths(
         VocMetricsWarning: of annotations left out, equal or zero ids, and empty segmentations.
     """
     log = EntryLog(path, on_fault)
-    keys = ["image_id", "category_id", *(["bbox"] if boxes else [])]
+    keys = ["image_id", "category_id", *_shape_keys(boxes, masks)]
     optional = ["id", "area", *FLAGS, *(KEYS_OF_CONVERT if inclusive_pixels else ())]
 
     def ground_truths(file: Instances | PlainInstances) -> GroundTruthFile:
@@ -94,7 +94,7 @@ def read_coco_ground_truths(
 
     return use_either(
         Path(path),
-        None if masks else plain_instances(keys, optional),
+        plain_instances(keys, optional),
         parse_instances,
         ground_truths,
         max_bytes=max_bytes,
@@ -115,9 +115,7 @@ def _ground_truths(
     selected = np.isin(columns["labels"], list(kept))
     reading = box_reading(info, rows) if inclusive_pixels and boxes else ""
     columns |= {"boxes": corners_of(columns["boxes"], reading)} if reading else {}
-    values = None
-    if masks and isinstance(rows, Rows):
-        values = read_segmentations(rows, index, images.sizes, selected, log)
+    values = read_segmentations(rows, index, images.sizes, selected, log) if masks else None
     keep = rows.report(selected, log)
     log.finish()
     _warn_of_ids(rows)
@@ -171,14 +169,14 @@ def read_coco_detections(
             are read and the results carry boxes whose area pycocotools would take.
     """
     log = EntryLog(path, on_fault)
-    keys = ["image_id", "category_id", "score", *(["bbox"] if boxes else [])]
+    keys = ["image_id", "category_id", "score", *_shape_keys(boxes, masks)]
 
     def detections(rows: Rows | PlainRows) -> DetectionFile:
         return _detections(rows, ground_truths, log, boxes, masks, file_order)
 
     return use_either(
         Path(path),
-        None if masks else plain_results(keys),
+        plain_results(keys, ["bbox"] if masks and not boxes else []),
         parse_results,
         detections,
         max_bytes=max_bytes,
@@ -198,9 +196,7 @@ def _detections(
         columns["order"] = np.arange(len(rows), dtype=np.int64)
     selected = np.isin(columns["labels"], ground_truths.label_ids)
     sizes = [target.get("image_size") for target in ground_truths.targets]
-    values = None
-    if masks and isinstance(rows, Rows):
-        values = read_segmentations(rows, index, sizes, selected, log)
+    values = read_segmentations(rows, index, sizes, selected, log) if masks else None
     _refuse_foreign_results(rows, ground_truths)
     keep = rows.report(selected, log)
     log.finish()
@@ -240,10 +236,14 @@ def _some(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers[:MOST_SHOWN])) + (f" and {more} more" if more > 0 else "")
 
 
+def _shape_keys(boxes: bool, masks: bool) -> list[str]:
+    return [*(["bbox"] if boxes else []), *(["segmentation"] if masks else [])]
+
+
 def _by_image(
     image_index: Integers,
     columns: Mapping[str, NDArray[Any]],
-    masks: Sequence[Any] | None,
+    masks: CheckedMasks | list[Any] | None,
     keep: NDArray[np.bool_],
     num_images: int,
 ) -> list[dict[str, Any]]:
@@ -253,7 +253,10 @@ def _by_image(
     else:
         kept_index, kept = image_index[keep], {key: one[keep] for key, one in columns.items()}
     images: list[dict[str, Any]] = [*split_by_image(kept_index, num_images, kept)]
-    if masks is not None:
+    if isinstance(masks, CheckedMasks):
+        for one, own in zip(images, masks.by_image(image_index, num_images, keep), strict=True):
+            one["masks"] = own
+    elif masks is not None:
         add_lists("masks", images, image_index[keep], masks, keep)
     return images
 

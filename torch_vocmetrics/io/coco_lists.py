@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 def use_either(
     path: Path,
-    plain: Callable[[Path, bytes], A] | None,
+    plain: Callable[[Path, bytes], A],
     careful: Callable[[Path, bytes], B],
     use: Callable[[A | B], T],
     *,
@@ -64,9 +64,8 @@ def use_either(
         OSError: if there is no such file or it may not be read.
     """
     data = read_bytes(path, max_bytes=max_bytes)
-    if plain is not None:
-        with suppress(NotPlain):
-            return use(plain(path, data))
+    with suppress(NotPlain):
+        return use(plain(path, data))
     return use(careful(path, data))
 
 
@@ -94,7 +93,9 @@ def plain_instances(
     return read
 
 
-def plain_results(keys: Sequence[str]) -> Callable[[Path, bytes], PlainRows]:
+def plain_results(
+    keys: Sequence[str], optional: Sequence[str] = ()
+) -> Callable[[Path, bytes], PlainRows]:
     """A reader of lists of results with the keys given.
 
     It raises NotPlain if the file needs :func:`parse_results`.
@@ -102,8 +103,8 @@ def plain_results(keys: Sequence[str]) -> Callable[[Path, bytes], PlainRows]:
 
     def read(path: Path, data: bytes) -> PlainRows:
         # Results mostly have no ids; to look for them in every element takes time.
-        optional = ["id"] if b'"id"' in data[: 2**16] else []
-        return read_plain_list(path, "", data, keys, optional)
+        own = ["id"] if b'"id"' in data[: 2**16] else []
+        return read_plain_list(path, "", data, keys, [*own, *optional])
 
     return read
 

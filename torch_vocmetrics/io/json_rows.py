@@ -121,6 +121,10 @@ class Rows:
         """The index of the first element that has a key and something under it."""
         return next((index for index, row in enumerate(self.rows) if row.get(key)), None)
 
+    def objects(self, key: str) -> list[Any]:
+        """What each element has under a key, None where it has nothing."""
+        return [row.get(key) for row in self.rows]
+
     def put_shapeless_outside(self) -> None:
         """An annotation without any shape has no box: tools write the extremes of no points."""
         for index, row in enumerate(self.rows):

@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,16 @@ _WHITESPACE = b" \t\n\r"
 
 FLAGS = ("iscrowd", "ignore", "difficult")
 
+_TYPED = ("id", "area", *FLAGS)
+"""Optional keys whose values are read; others are only looked for."""
+
+
+class RunLengths(TypedDict):
+    """Run lengths as files have them."""
+
+    size: tuple[int, int]
+    counts: str | list[int]
+
 
 class NotPlain(Exception):  # noqa: N818 - no error, but the way to the careful reader
     """The list is not one that typed decoders read; the careful reader says why, or reads it."""
@@ -45,7 +55,8 @@ class PlainRows:
     Args:
         path: the file.
         name: the key of the list in the file, empty if the list is the whole file.
-        columns: values of each key that was asked for, zero where an element does not have it.
+        columns: values of each key that was asked for, zero where an element does not have it: an
+            array, but a list of the segmentations.
         present: [N] bool for each key that elements may lack.
         length: N.
     """
@@ -54,14 +65,14 @@ class PlainRows:
         self,
         path: Path,
         name: str,
-        columns: dict[str, NDArray[Any]],
+        columns: dict[str, Any],
         present: dict[str, NDArray[np.bool_]],
         length: int,
     ) -> None:
         self.path, self.name = path, name
         self._columns, self._present, self._length = columns, present, length
         boxes = columns.get("bbox")
-        if boxes is not None and (boxes[:, 2:] < 0).any():
+        if boxes is not None and boxes.ndim == 2 and (boxes[:, 2:] < 0).any():
             raise NotPlain
         if "area" in columns and (columns["area"] < 0).any():
             raise NotPlain
@@ -108,17 +119,25 @@ class PlainRows:
             raise NotPlain
         return np.array(found, np.int64)[inverse]
 
+    def objects(self, key: str) -> list[Any]:
+        """What each element has under a key: N values."""
+        values: list[Any] = self._columns[key]
+        return values
+
     def scores(self, key: str) -> Floats:
         """Numbers: [N] float64."""
-        return self._columns[key]
+        values: Floats = self._columns[key]
+        return values
 
     def flags(self, key: str) -> NDArray[np.bool_]:
         """Flags, 0 where the key is missing: [N] bool."""
-        return self._columns[key].astype(np.bool_)
+        flags: NDArray[np.bool_] = self._columns[key].astype(np.bool_)
+        return flags
 
     def boxes(self, key: str, *, optional: bool = False) -> Floats:  # noqa: ARG002 - as in Rows
         """Boxes x, y, width, height without a negative size: [N, 4] float64."""
-        return self._columns[key]
+        boxes: Floats = self._columns[key]
+        return boxes
 
     def areas(self, key: str, own_areas: Floats) -> Floats:
         """Areas as given, ``own_areas`` [N] where the key is missing: [N] float64."""
@@ -153,7 +172,7 @@ def read_plain_list(
     require_utf8(data)
     optional = tuple(dict.fromkeys(optional))
     decoder, length = _decoder(tuple(keys), optional), 0
-    parts: dict[str, list[NDArray[Any]]] = {key: [] for key in (*keys, *optional)}
+    parts: dict[str, list[Any]] = {key: [] for key in (*keys, *optional)}
     present: dict[str, list[NDArray[np.bool_]]] = {key: [] for key in optional}
     for block in _blocks(data, start.end(), end):
         rows = _decode(decoder, block)
@@ -163,10 +182,12 @@ def read_plain_list(
         for key in optional:
             has, values = _given(list(map(attrgetter(key), rows)))
             present[key].append(has)
-            parts[key].append(_column(key, values, len(rows)))
-    columns, has_key = (
-        {key: np.concatenate(arrays) for key, arrays in one.items()} for one in (parts, present)
-    )
+            parts[key].append(_column(key, values, len(rows)) if key in _TYPED else _nothing(rows))
+    columns: dict[str, Any] = {
+        key: list(chain.from_iterable(one)) if key == "segmentation" else np.concatenate(one)
+        for key, one in parts.items()
+    }
+    has_key = {key: np.concatenate(arrays) for key, arrays in present.items()}
     return PlainRows(path, name, columns, has_key, length)
 
 
@@ -247,14 +268,19 @@ def _distinct(values: Integers) -> tuple[Integers, Integers]:
     return np.flatnonzero(occurs) + lowest, (np.cumsum(occurs) - 1)[offsets]
 
 
-def _column(key: str, values: Iterable[Any], length: int) -> NDArray[Any]:
-    """The values of a key as an array; of keys that are only looked for, nothing."""
+def _nothing(rows: Sequence[Any]) -> NDArray[Any]:
+    """The column of a key that is only looked for."""
+    return np.empty(len(rows), np.void)
+
+
+def _column(key: str, values: Iterable[Any], length: int) -> Any:
+    """The values of a key: an array, but a list of segmentations."""
+    if key == "segmentation":
+        return list(values)
     if key == "bbox":
         return np.fromiter(chain.from_iterable(values), np.float64, 4 * length).reshape(-1, 4)
     if key in ("score", "area"):
         return np.fromiter(values, np.float64, length)
-    if key not in ("image_id", "category_id", "id", *FLAGS):
-        return np.empty(length, np.void)
     try:
         column = np.fromiter(values, np.int64, length)
     except OverflowError:
@@ -299,13 +325,14 @@ def _decoder(keys: tuple[str, ...], optional: tuple[str, ...]) -> Any:
         "category_id": int,
         "id": int,
         "bbox": tuple[float, float, float, float],
+        "segmentation": RunLengths | list[list[float]],
         "score": float,
         "area": float,
         **dict.fromkeys(FLAGS, int | bool),
     }
     fields: list[Any] = [(key, types[key]) for key in keys]
     for key in optional:
-        kind = types[key] | msgspec.UnsetType if key in types else Any
+        kind = types[key] | msgspec.UnsetType if key in _TYPED else Any
         fields.append((key, kind, msgspec.UNSET))
     element: Any = msgspec.defstruct("Element", fields, gc=False)
     return msgspec.json.Decoder(list[element])

@@ -58,50 +58,65 @@ def overlaps_of_pairs(
     images = torch.arange(len(masks[0]) + 1, device=i.device)
     bounds = torch.searchsorted(torch.bucketize(i, starts[0], right=True) - 1, images).tolist()
     first, second = (column.tolist() for column in starts)
-    found = [torch.zeros(0, dtype=torch.float64, device=i.device)]
+    overlap = torch.zeros(i.shape[0], dtype=torch.float64, device=i.device)
+    coded = [np.zeros(0, dtype=np.int64)]
     for image, (start, end) in enumerate(pairwise(bounds)):
-        if start < end:
+        found, true = masks[0][image], masks[1][image]
+        if start == end:
+            continue
+        if isinstance(found, BitMasks) and isinstance(true, BitMasks):
             part = slice(start, end)
             rows, others = i[part] - first[image], j[part] - second[image]
-            found.append(_overlaps(masks[0][image], masks[1][image], rows, others, over_area[part]))
-    return torch.cat(found)
+            overlap[part] = _bit_overlaps(found, true, rows, others, over_area[part])
+        else:
+            coded.append(np.arange(start, end))
+    chosen = torch.from_numpy(np.concatenate(coded)).to(i.device)
+    if chosen.numel():
+        some = _run_length_overlaps(masks, pairs.rows(chosen), over_area.index_select(0, chosen))
+        overlap[chosen] = some.to(i.device)
+    return overlap
 
 
-def _overlaps(first: ImageMasks, second: ImageMasks, i: Tensor, j: Tensor, crowd: Tensor) -> Tensor:
+def _bit_overlaps(first: BitMasks, second: BitMasks, i: Tensor, j: Tensor, crowd: Tensor) -> Tensor:
     """[P] float64 of the pairs of one image."""
-    if isinstance(first, BitMasks) and isinstance(second, BitMasks):
-        common = common_pixels(first.words, second.words, i, j).to(torch.float64)
-        area = first.areas.index_select(0, i).to(torch.float64)
-        other = second.areas.index_select(0, j).to(torch.float64)
-        return torch.where(
-            crowd,
-            intersection_over_area(common, area),
-            intersection_over_union(common, area, other),
-        )
-    assert isinstance(first, RleMasks)
-    assert isinstance(second, RleMasks)
-    return _run_length_overlaps(first, second, i, j, crowd)
+    common = common_pixels(first.words, second.words, i, j).to(torch.float64)
+    area = first.areas.index_select(0, i).to(torch.float64)
+    other = second.areas.index_select(0, j).to(torch.float64)
+    return torch.where(
+        crowd,
+        intersection_over_area(common, area),
+        intersection_over_union(common, area, other),
+    )
 
 
-def _run_length_overlaps(
-    first: RleMasks, second: RleMasks, i: Tensor, j: Tensor, crowd: Tensor
-) -> Tensor:
-    """Pairs come by detection; detections with the same first object have all objects in common."""
-    rows, objects, flags = (column.cpu().numpy() for column in (i, j, crowd))
-    bounds = np.concatenate(([0], np.flatnonzero(rows[1:] != rows[:-1]) + 1, [rows.size]))
-    starts, counts = bounds[:-1], bounds[1:] - bounds[:-1]
-    overlap = np.zeros(rows.size)
-    for leader in np.unique(objects[starts]):
-        members = np.flatnonzero(objects[starts] == leader)
-        common = slice(starts[members[0]], starts[members[0]] + counts[members[0]])
-        values = rle.overlaps(
-            [first.rles[row] for row in rows[starts[members]]],
-            [second.rles[row] for row in objects[common]],
-            flags[common],
-        )
-        places = starts[members][:, None] + np.arange(counts[members[0]])
-        overlap[places] = values.numpy()
-    return torch.from_numpy(overlap).to(i.device)
+def _run_length_overlaps(masks: tuple[Masks, Masks], pairs: Pairs, crowd: Tensor) -> Tensor:
+    """[P] float64 on the host, of pairs in images whose masks are run lengths.
+
+    Pairs come by detection. Detections with the same first object have all objects in common, and
+    are compared with them in one call.
+    """
+    found, true = ([one for side in sides for one in _rles(side)] for sides in masks)
+    rows, objects, flags = (column.cpu().numpy() for column in (*pairs, crowd))
+    starts = np.concatenate([[0], np.flatnonzero(rows[1:] != rows[:-1]) + 1])
+    counts = np.diff(starts, append=rows.size)
+    order = np.argsort(objects[starts], kind="stable")
+    starts, counts = starts[order], counts[order]
+    leaders = objects[starts]
+    cuts = np.flatnonzero(leaders[1:] != leaders[:-1]) + 1
+    detections, numbers = rows[starts].tolist(), objects.tolist()
+    values = []
+    for first, end in pairwise([0, *cuts.tolist(), len(detections)]):
+        common = slice(start := int(starts[first]), start + int(counts[first]))
+        some = [found[row] for row in detections[first:end]]
+        values.append(rle.overlaps(some, [true[row] for row in numbers[common]], flags[common]))
+    places = np.arange(rows.size) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+    overlap = np.empty(rows.size)
+    overlap[places] = np.concatenate(values, axis=None)
+    return torch.from_numpy(overlap)
+
+
+def _rles(masks: ImageMasks) -> Sequence[rle.Rle | None]:
+    return masks.as_arguments() if isinstance(masks, RleMasks) else [None] * len(masks)
 
 
 def _touching(pairs: Pairs, masks: tuple[Masks, Masks]) -> Tensor:

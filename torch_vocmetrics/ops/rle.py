@@ -13,8 +13,12 @@ from torch import Tensor
 
 from ..limits import MAX_MASK_PIXELS, MAX_POLYGON_COORDINATE, MAX_POLYGON_OUTLINE
 from .masks import WORD, pack_masks
+from .run_lengths import runs_in_pairs
 
 Rle = dict[str, Any]
+
+CORNER_NUMBERS = 6
+"""Numbers of a polygon of three corners, the least that has pixels."""
 
 
 def rle_of(segmentation: Any, height: int, width: int) -> Rle:
@@ -123,7 +127,7 @@ def _outline(polygon: Any) -> NDArray[np.float64]:
         outline = np.asarray(polygon, dtype=np.float64).reshape(-1)
     except (TypeError, ValueError, OverflowError):
         raise ValueError("must be run lengths or a list of polygons") from None
-    if outline.size < 6 or outline.size % 2 or not np.isfinite(outline).all():
+    if outline.size < CORNER_NUMBERS or outline.size % 2 or not np.isfinite(outline).all():
         raise ValueError("a polygon must be x, y of at least three corners, all finite")
     if np.abs(outline).max() > MAX_POLYGON_COORDINATE:
         raise ValueError(
@@ -136,87 +140,9 @@ def _outline(polygon: Any) -> NDArray[np.float64]:
     return outline
 
 
-def read_compressed(segmentations: Sequence[Any]) -> tuple[list[Rle], Tensor] | None:
-    """Many masks at once that are all compressed run lengths, and their areas [N] int64.
-
-    None where one of them is in another form or at fault, which :func:`rle_of` says.
-    """
-    if set(map(type, segmentations)) != {dict}:
-        return None
-    try:
-        sizes = np.array([one["size"] for one in segmentations])
-        texts = [_letters(one["counts"]) for one in segmentations]
-        runs, lengths = _runs_in_pairs(texts)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        return None
-    if sizes.dtype.kind not in "iu" or sizes.shape != (len(texts), 2) or (sizes < 0).any():
-        return None
-    pixels = np.prod(sizes, axis=1, dtype=np.float64)
-    outside, inside = np.add.reduceat(runs, np.cumsum(lengths) - lengths, axis=0).T
-    unequal = outside + inside != pixels
-    if unequal.any() or (runs < 0).any() or (pixels > MAX_MASK_PIXELS).any():
-        return None
-    rles = zip(sizes.tolist(), texts, strict=True)
-    return [{"size": size, "counts": text} for size, text in rles], torch.from_numpy(inside.copy())
-
-
 def _runs(text: bytes) -> NDArray[np.int64]:
     """The run lengths behind COCO's compressed text; ValueError if it is none."""
-    return _runs_in_pairs([text])[0].reshape(-1)
-
-
-def _runs_in_pairs(texts: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The run lengths behind COCO's compressed texts; ValueError if they are none.
-
-    A letter holds 5 bits and says whether more follow; from the fourth run on, the difference to
-    the run before the last is written.
-
-    Returns:
-        [P, 2] runs outside and inside the masks, one mask after the other, and how many pairs each
-        mask has. Where a mask ends with a run outside, a run of 0 follows.
-    """
-    letters = np.frombuffer(b"".join(texts), dtype=np.uint8) - np.uint8(48)
-    ends = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
-    if not texts or not all(texts) or (letters > 63).any() or (letters[ends - 1] & 32).any():
-        raise ValueError("counts are not run lengths compressed by COCO")
-    values, finals = _numbers(letters)
-    counts = np.diff(np.searchsorted(finals, ends), prepend=0)
-    lengths = (counts + 1) // 2
-    firsts = np.cumsum(lengths) - lengths
-    odd = np.flatnonzero(counts % 2)
-    pairs = np.zeros((int(lengths.sum()), 2), dtype=np.int64)
-    last = firsts[odd] + lengths[odd] - 1
-    filled = np.ones(pairs.size, dtype=bool)
-    filled[2 * last + 1] = False
-    pairs.reshape(-1)[filled] = values
-    # Differences run from pair to pair, but for the first run outside, which has no part in them.
-    start = pairs[firsts, 0]
-    pairs[firsts, 0] = 0
-    before = pairs[firsts]
-    pairs = np.cumsum(pairs, axis=0)
-    pairs -= np.repeat(pairs[firsts] - before, lengths, axis=0)
-    pairs[firsts, 0] = start
-    pairs[last, 1] = 0
-    return pairs, lengths
-
-
-def _numbers(letters: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The signed numbers that letters spell, lowest bits first, and where the last of each is."""
-    finals = np.flatnonzero(letters < 32)
-    starts = np.concatenate(([0], finals[:-1] + 1))
-    values = (letters[starts] & 31).astype(np.int64)
-    unread = np.flatnonzero(finals > starts)
-    for shift in range(5, 35, 5):  # 35 bits: more than any run length or difference of two
-        letter = letters[starts[unread] + shift // 5]
-        values[unread] |= (letter & 31).astype(np.int64) << shift
-        unread = unread[letter >= 32]
-        if not unread.size:
-            break
-    if unread.size:
-        raise ValueError("counts hold a number of too many letters")
-    negative = np.flatnonzero(letters[finals] & 16)
-    values[negative] -= np.int64(1) << (5 * (finals[negative] - starts[negative] + 1))
-    return values, finals
+    return runs_in_pairs([text])[0].reshape(-1)
 
 
 def decode(rles: Sequence[Rle], height: int, width: int) -> Tensor:
@@ -231,22 +157,16 @@ def decode(rles: Sequence[Rle], height: int, width: int) -> Tensor:
     return words
 
 
-def areas(rles: Sequence[Rle]) -> Tensor:
-    """[N] int64: pixels of each mask."""
-    from pycocotools import mask as api  # noqa: PLC0415
-
-    found = api.area(list(rles)) if rles else []
-    return torch.from_numpy(np.asarray(found, dtype=np.int64))
-
-
-def overlaps(first: Sequence[Rle], second: Sequence[Rle], over_area: NDArray[np.bool_]) -> Tensor:
-    """[N, M] float64: pixels of both over pixels of either, or over the first's area.
+def overlaps(
+    first: Sequence[Rle], second: Sequence[Rle], over_area: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """[N, M]: pixels of both over pixels of either, or over the first's area.
 
     Args:
-        first, second: masks of one size.
+        first, second: masks of one size, at least one each.
         over_area: of each of ``second``, whether it is a crowd.
     """
     from pycocotools import mask as api  # noqa: PLC0415
 
-    found = api.iou(list(first), list(second), over_area.astype(np.uint8))
-    return torch.from_numpy(np.asarray(found, dtype=np.float64)).reshape(len(first), len(second))
+    found: NDArray[np.float64] = api.iou(first, second, over_area.astype(np.uint8))
+    return found

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from pycocotools import mask as api
 
 from torch_vocmetrics import VocMetricsError
 from torch_vocmetrics.io import (
@@ -18,6 +19,7 @@ from torch_vocmetrics.io import (
     plain_rows,
     read_coco_detections,
     read_coco_ground_truths,
+    segmentations,
 )
 
 TRUTH = (
@@ -96,7 +98,7 @@ def _plain(value: Any) -> Any:
         return str(value.dtype), value.tolist()
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [_plain(one) for one in value]
     return value
 
@@ -125,8 +127,84 @@ def _both(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None
         with monkeypatch.context() as patch:
             patch.setattr(coco_lists, "read_plain_list", _refuse)
             assert outcome(read) == typed
+            patch.setattr(segmentations, "read_many", lambda *_: None)
+            assert outcome(read) == typed
 
     return compare
+
+
+SHAPES = [
+    "[[0, 0, 3, 0, 3, 3]]",
+    "[[0, 0, 3, 0, 3, 3], [1, 1, 2.5, 1, 2, 4]]",
+    '{"size": [4, 5], "counts": [4, 8, 8]}',
+    '{"size": [4, 5], "counts": "488"}',
+    '{"counts": "488", "size": [4, 5], "more": null}',
+    '{"size": [5, 4], "counts": "488"}',
+    '{"size": [4, 5], "counts": "489"}',
+    '{"size": [4, 5], "counts": [4, 8, 9]}',
+    '{"size": [4, 5], "counts": [4.0, 8, 8]}',
+    '{"size": [4, 5], "counts": [4, true, 15]}',
+    '{"size": [4, 5, 3], "counts": "488"}',
+    '{"size": [4, 5]}',
+    '{"size": [4, 5], "counts": "\u00e9"}',
+    "[]",
+    "[[]]",
+    "[[0, 0, 3, 0, 3, 3, 1]]",
+    "[[0, 0, 3, 0, 3, 3], [1, 1]]",
+    "[[0, 0, 3, 0, 3, 1e400]]",
+    "[[0, 0, 3, 0, 3, 12345678901]]",
+    "[[0, 0, 3, 0, 3, true]]",
+    "[0, 0, 3, 0, 3, 3]",
+    "null",
+    '"488"',
+]
+
+
+@pytest.mark.parametrize("boxes", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_masks(tmp_path: Path, both: Any, shape: str, boxes: bool) -> None:
+    truth, found = tmp_path / "gt.json", tmp_path / "dt.json"
+    sound = '{"size": [4, 5], "counts": "488"}'
+    keys = ('"image_id": 9, "category_id": 7', '"image_id": 3, "category_id": 2')
+    for file_name, image in ((truth, 0), (found, 1)):
+        rows = [
+            f'{{{keys[k]}, "segmentation": {one}, "score": 0.5, "bbox": [1, 1, 2, 2], '
+            f'"id": {n}, "area": 6}}'
+            for n, (k, one) in enumerate([(0, sound), (image, shape), (0, shape), (1, sound)], 1)
+        ]
+        listed = ",".join(rows)
+        file_name.write_text(TRUTH % listed if file_name is truth else f"[{listed}]")
+    options = {"boxes": boxes, "masks": True}
+    both(lambda: read_coco_ground_truths(truth, **options))
+    both(lambda: read_coco_ground_truths(truth, class_names=["cat"], on_fault="skip", **options))
+    truth.write_text(TRUTH % rows[0])
+    images = read_coco_ground_truths(truth, **options)
+    both(lambda: read_coco_detections(found, images, **options))
+    both(lambda: read_coco_detections(found, images, on_fault="skip", **options))
+
+
+def test_masks_of_images_are_those_of_the_file(tmp_path: Path) -> None:
+    rows = [(9, "[[0, 0, 3, 0, 3, 3]]"), (3, '{"size": [2, 3], "counts": "222"}')]
+    rows += [(9, '{"size": [4, 5], "counts": [4, 8, 8]}'), (4, "[]")]
+    listed = [
+        f'{{"image_id": {image}, "category_id": 7, "segmentation": {shape}}}'
+        for image, shape in rows
+    ]
+    path = tmp_path / "gt.json"
+    path.write_text(TRUTH % ",".join(listed))
+    with pytest.warns(match="not among the images"):
+        truth = read_coco_ground_truths(path, boxes=False, masks=True)
+    polygon = api.merge(api.frPyObjects([[0, 0, 3, 0, 3, 3]], 4, 5))["counts"]
+    first, second = truth.targets
+    assert [one["image_id"] for one in truth.targets] == [3, 9]
+    assert first["masks"] == [{"size": [2, 3], "counts": b"222"}]
+    assert second["masks"] == [
+        {"size": [4, 5], "counts": polygon},
+        {"size": [4, 5], "counts": b"488"},
+    ]
+    assert second["masks"].areas.tolist() == [int(api.area({"size": [4, 5], "counts": polygon})), 8]
+    second["masks"][1]["counts"] = b"0"
+    assert second["masks"][1]["counts"] == b"488"
 
 
 @pytest.mark.parametrize("inclusive", [False, True])
