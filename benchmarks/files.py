@@ -1,10 +1,11 @@
 """From files to numbers: CPU seconds and peak memory, beside hotcoco and beside an earlier version.
 
-Two COCO files are written, an instances file and a results file of 100 detections an image. Each
-evaluator reads them in a process of its own, in alternation, with its library imported before the
-clock starts; all numbers must be equal. Where the real VOC2007 test set is there (see
-:mod:`workloads`), its XML and results are read as well, and ``--before`` names a checkout of an
-earlier version to compare with. Exit code 1 if numbers differ or a limit is missed.
+Two COCO files are written, an instances file and a results file of 100 detections an image, and two
+of masks for each form in which ground truth has them. Each evaluator reads them in a process of its
+own, in alternation, with its library imported before the clock starts; all numbers must be equal.
+Where the real VOC2007 test set is there (see :mod:`workloads`), its XML and results are read as
+well, and ``--before`` names a checkout of an earlier version to compare with. Exit code 1 if
+numbers differ or a limit is missed.
 """
 
 # ruff: noqa: PLC0415 - each process loads its own library and no other
@@ -34,6 +35,8 @@ from benchmarks.workloads import COCO_IMAGES, VOC_RESULTS, coco_shaped, shared_d
 TIME_LIMIT, MASKS_LIMIT, MEMORY_LIMIT, BEFORE_LIMIT = 1.2, 0.8, 3.0, 0.5
 TRUTH, RESULTS = "instances.json", "results.json"
 CHUNK = 512
+SCENES = SIZES[1]._replace(images=1200)
+"""The images whose masks are read from files."""
 Row = dict[str, Any]
 
 
@@ -244,6 +247,29 @@ def _equal(first: list[float | None], second: list[float | None]) -> bool:
     return all(a is b or (a is not None and b is not None and abs(a - b) < 1e-12) for a, b in pairs)
 
 
+def mask_files(folder: Path, images: int, pairs: int) -> tuple[Row, list[str]]:
+    """Rows of files of masks in every form, and the limits that they miss."""
+    found: Row = {}
+    missed: list[str] = []
+    few = folder / "few masks"
+    few.mkdir()
+    write_masks(few, SCENES._replace(images=2), FORMS[0])
+    for form in FORMS:
+        part = folder / form
+        part.mkdir()
+        write_masks(part, SCENES._replace(images=min(images, SCENES.images)), form)
+        found[form] = rows = compare(["ours, masks", "hotcoco, masks"], part, few, pairs, None)
+        show(f"Masks, ground truth as {form}", rows, size_of(part))
+        if rows["hotcoco, masks"]["ratio_of_ours"] > MASKS_LIMIT:
+            missed.append(f"masks, {form}: more than {MASKS_LIMIT} of hotcoco's CPU time")
+        missed += [f"{name}: other numbers" for name, row in rows.items() if not row["equal"]]
+    return found, missed
+
+
+def size_of(folder: Path) -> int:
+    return sum((folder / file).stat().st_size for file in (TRUTH, RESULTS))
+
+
 def show(title: str, rows: Row, file_bytes: int) -> None:
     print(f"\n{title}, {file_bytes / 2**20:.0f} MiB\n")
     print("| evaluator | CPU s | wall s | ours / it (CPU) | peak / file | numbers |")
@@ -275,7 +301,7 @@ def main() -> int:
         folder.mkdir(), few.mkdir()
         write_coco(folder, args.images)
         write_coco(few, 16)
-        size = sum((folder / file).stat().st_size for file in (TRUTH, RESULTS))
+        size = size_of(folder)
         names = ["ours", "ours, without msgspec", "hotcoco"]
         content["coco"] = rows = compare(names, folder, few, args.pairs, None)
         show("COCO's files", rows, size)
@@ -284,6 +310,8 @@ def main() -> int:
         if rows["ours"]["peak_bytes"] > MEMORY_LIMIT * size:
             missed.append(f"memory above {MEMORY_LIMIT} times the files")
         missed += [f"{name}: other numbers" for name, row in rows.items() if not row["equal"]]
+        content["masks"], more = mask_files(Path(name), args.images, args.pairs)
+        missed += more
         if unpack_voc(folder):
             names = ["ours, VOC2007 test", *(["before, VOC2007 test"] if args.before else [])]
             content["voc2007_test"] = rows = compare(names, folder, few, args.pairs, args.before)

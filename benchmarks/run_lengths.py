@@ -139,7 +139,6 @@ def data_set(
     predictions: list[Any], targets: list[Any], classes: int
 ) -> tuple[dict[str, Any], list[Any]]:
     """The same as COCO's dicts, with areas, which our metric counts itself."""
-    from pycocotools import mask as api
 
     images, annotations, results = [], [], []
     for number, (found, true) in enumerate(zip(predictions, targets, strict=True), 1):
