@@ -68,7 +68,8 @@ def sweep_iou(source: Any, *, area: str | None = None) -> Sweep:
             ``DetectionAP("voc2012", iou_thresholds=[0.1, 0.2, ...])``.
         area: name of an area range; None is the headline one.
 
-    Source: Everingham et al., "The PASCAL VOC Challenge: a Retrospective", IJCV 2015, figure 19.
+    Source: Everingham et al., "The PASCAL Visual Object Classes (VOC) Challenge", IJCV 2010,
+        figure 19.
     """
     first = LaneView.of(source, None, area)
     thresholds = [lane.iou_threshold for lane in first.records.lanes if lane.area == first.area]
@@ -106,7 +107,8 @@ def sweep_smallest_size(
         InputError: if the size of an image is not known.
         StateError: if diagnostics are needed and were not kept.
 
-    Source: Everingham et al., IJCV 2015, figure 26.
+    Source: Everingham et al., "The PASCAL Visual Object Classes (VOC) Challenge", IJCV 2010,
+        figure 26.
     """
     view = LaneView.of(source, iou_threshold)
     objects, images = view.records.ground_truths, view.records.images
