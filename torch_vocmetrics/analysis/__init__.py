@@ -11,16 +11,19 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
+    "annotator_agreement": "annotators",
     "audit": "deviation_search",
     "bootstrap": "uncertainty",
     "calibration": "reliability",
     "class_agnostic_confusion": "confusion",
     "class_table": "class_numbers",
     "confusion_matrix": "confusion",
+    "cross_dataset_table": "cross_dataset",
     "dataset_statistics": "data_set",
     "error_kinds": "tide",
     "false_positives": "per_image",
     "friedman_test": "significance",
+    "image_difficulty": "image_ranks",
     "image_outcomes": "input_rows",
     "image_scores": "per_image",
     "image_statistics": "weighted_numbers",
