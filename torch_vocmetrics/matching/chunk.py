@@ -286,7 +286,8 @@ def _diagnostics(
     protocol: DetectionProtocol | MissRateProtocol, setup: MatchSetup, chunk: Chunk, lanes: Lanes
 ) -> dict[str, Any]:
     """Columns of detections that are kept on request, for a chunk on the host."""
-    everything = _candidates(setup, chunk, lanes, by_image=True, all_detections=True)
+    by_image = protocol.overlap_of != "boxes"
+    everything = _candidates(setup, chunk, lanes, by_image=by_image, all_detections=True)
     index = index_in_image(chunk.detections.counts, HOST).to(torch.int32)
     return {
         "index": index.index_select(0, setup.detections.row),

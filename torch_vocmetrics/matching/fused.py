@@ -75,7 +75,7 @@ def _on_host(*arguments: Any) -> Outcome:
 
 def _candidates_by_boxes(problem: MatchProblem, rules: MatchRules, pairs: Pairs) -> CandidatePairs:
     if not rules.two_shapes and (problem.thresholds > 0).all():
-        pairs = _that_meet(pairs, problem, rules)
+        pairs = pairs_that_meet(pairs, problem, rules)
     return candidates(problem, rules, pairs, *pair_overlaps(problem, rules, pairs))
 
 
@@ -151,7 +151,7 @@ _LIBRARY.impl("match_word", _on_cuda, "CUDA")
 torch.library.register_fake("torch_vocmetrics::match_word", _shapes, lib=_LIBRARY)
 
 
-def _that_meet(pairs: Pairs, problem: MatchProblem, rules: MatchRules) -> Pairs:
+def pairs_that_meet(pairs: Pairs, problem: MatchProblem, rules: MatchRules) -> Pairs:
     """The pairs of boxes that may meet: the others, most of them, reach no threshold above 0.
 
     Rounding to float32 keeps order but for ties, so that no pair that meets is lost.
