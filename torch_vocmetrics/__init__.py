@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .metrics.classification import ClassificationAP
     from .metrics.detection import DetectionAP
     from .metrics.layout import LayoutAP
+    from .metrics.mask_quality import MaskQuality
     from .metrics.pedestrian import LogAverageMissRate
     from .metrics.segmentation import MeanIoU
     from .results import CocoDetectionResult, DetectionResult, VocDetectionResult
@@ -34,6 +35,7 @@ __all__ = [
     "InputError",
     "LayoutAP",
     "LogAverageMissRate",
+    "MaskQuality",
     "MeanIoU",
     "Metric",
     "ProtocolError",
@@ -54,6 +56,7 @@ _MODULES = {
     "DetectionResult": "results",
     "LayoutAP": "metrics.layout",
     "LogAverageMissRate": "metrics.pedestrian",
+    "MaskQuality": "metrics.mask_quality",
     "MeanIoU": "metrics.segmentation",
     "Metric": "metrics.base",
     "VocDetectionResult": "results",

@@ -19,6 +19,7 @@ from torch_vocmetrics import (
     DetectionAP,
     LayoutAP,
     LogAverageMissRate,
+    MaskQuality,
     MeanIoU,
     Metric,
     load_protocol,
@@ -98,15 +99,28 @@ def _ordered(number: int, **options: Any) -> Image:
     return [found | {"order": lines}], [true]
 
 
+def _masked_side(boxes: Tensor) -> Tensor:
+    """[N, 52, 52] bool: masks that fill whole boxes."""
+    rows = torch.arange(52)
+    x1, y1, x2, y2 = boxes.long().T[..., None]
+    return ((rows >= y1) & (rows < y2))[:, :, None] & ((rows >= x1) & (rows < x2))[:, None]
+
+
 def _masked(number: int, **options: Any) -> Image:
     (found,), (true,) = _detections(number, **options)
-    rows = torch.arange(52)
     for side in (found, true):
-        x1, y1, x2, y2 = side.pop("boxes").long().T[..., None]
-        inside = ((rows >= y1) & (rows < y2))[:, :, None] & ((rows >= x1) & (rows < x2))[:, None]
-        side["masks"] = inside
+        side["masks"] = _masked_side(side.pop("boxes"))
     true.pop("difficult")
     return [found], [true]
+
+
+def _boxed_masks(number: int, **options: Any) -> Image:
+    """Boxes beside masks that are some columns narrower."""
+    sides = [rows[0] for rows in _detections(number, **options)]
+    for side in sides:
+        side["masks"] = _masked_side(side["boxes"] - torch.tensor([0, 0, number % 3, 0]))
+    sides[1].pop("difficult")
+    return [sides[0]], [sides[1]]
 
 
 def _pedestrians(number: int, *, ids: bool = True, truth: int = 0, noise: float = 0.0) -> Image:
@@ -221,6 +235,9 @@ SUBJECTS: dict[str, Subject] = {
         partial(DetectionAP, "coco2017_segm", **TWO),
         _masked,
         partial(DetectionAP, "coco2017", **TWO),
+    ),
+    "mask_quality": subject(
+        partial(MaskQuality, **TWO), _boxed_masks, partial(MaskQuality, iou_threshold=0.6, **TWO)
     ),
     "miss_rate": subject(
         partial(LogAverageMissRate, "caltech2012"),

@@ -15,7 +15,14 @@ import torch
 from distributed.registry import SUBJECTS, images
 
 from torch_vocmetrics import DetectionAP, Metric
-from torch_vocmetrics.metrics import accumulated, classification, layout, recorded, segmentation
+from torch_vocmetrics.metrics import (
+    accumulated,
+    classification,
+    layout,
+    mask_quality,
+    recorded,
+    segmentation,
+)
 from torch_vocmetrics.states.plain import from_bytes, to_bytes
 from torch_vocmetrics.tables.pixels import PixelCounts
 from torch_vocmetrics.testing import same
@@ -82,7 +89,8 @@ def test_an_update_that_fails_in_its_flush_adds_nothing(
     with monkeypatch.context() as patch:
         for table in (PixelCounts, classification.ScoreTable):
             patch.setattr(table, "of" if table is PixelCounts else "cat", failing)
-        patch.setattr(recorded, "match_chunk", failing)
+        for module in (recorded, mask_quality):
+            patch.setattr(module, "match_chunk", failing)
         patch.setattr(type(metric), "_match_batches", failing, raising=False)
         with pytest.raises(MemoryError):
             metric.update(*image)
@@ -270,7 +278,7 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("form", FORMS)
 @each_metric
 def test_nothing_of_an_input_is_kept(name: str, form: str) -> None:
-    if name == "detection_masks" and form in ("packed", "dense", "lists"):
+    if name in ("detection_masks", "mask_quality") and form in ("packed", "dense", "lists"):
         pytest.skip("masks come as tensors, arrays or run lengths, image by image")
     subject = SUBJECTS[name]
     metric, wanted = subject.new(), subject.new()

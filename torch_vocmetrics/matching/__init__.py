@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .chunk import Chunk, match_chunk
+from .chunk import Chunk, MatchedChunk, match_chunk
 from .overlaps import register_overlap
 
-__all__ = ["Chunk", "match_chunk", "register_overlap"]
+__all__ = ["Chunk", "MatchedChunk", "match_chunk", "register_overlap"]

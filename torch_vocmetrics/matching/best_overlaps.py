@@ -12,7 +12,6 @@ from .overlaps import OVERLAPS
 from .pairs import PairRuns, Pairs
 from .problem import MatchProblem, MatchSetup
 
-
 NO_OBJECT = torch.iinfo(torch.int32).max
 
 
@@ -45,30 +44,20 @@ def best_overlaps(
     best_overlap = torch.zeros(2 * size, dtype=torch.float64, device="cpu")
     best_object = torch.full((2 * size,), NO_OBJECT, dtype=torch.int32, device="cpu")
     for part in runs.portions():
-        pairs = runs.pairs(part, torch.int32)
+        pairs, overlap = runs.pairs(part, torch.int32), None
         if overlap_of == "boxes":
             some = problem.of_detections(part)
             pairs = pairs_that_meet(pairs, some, setup.rules)
             overlap = pair_overlaps(some, setup.rules, pairs)[0]
-            pairs = _shifted(pairs, part.start)
-        else:
-            pairs = _shifted(pairs, part.start)
+        pairs = Pairs(pairs.detection.long() + part.start, pairs.ground_truth.long())
+        if overlap is None:
             as_they_came = Pairs(came.index_select(0, pairs.detection), pairs.ground_truth)
             over_area = objects.over_area.index_select(0, pairs.ground_truth)
             overlap = OVERLAPS[overlap_of](*rows, as_they_came, over_area)
         true_labels = rows[1].labels.index_select(0, pairs.ground_truth)
         other = labels.index_select(0, pairs.detection) != true_labels
         slot = pairs.detection.add_(other, alpha=size)
-        # A detection has all its pairs in one portion.
-        best_overlap.scatter_reduce_(0, slot, overlap, "amax")
-        best = (overlap > 0) & (overlap == best_overlap.index_select(0, slot))
-        rows_of_best = rows_where(best)
-        best_object.scatter_reduce_(
-            0,
-            slot.index_select(0, rows_of_best),
-            pairs.ground_truth.index_select(0, rows_of_best).to(torch.int32),
-            "amin",
-        )
+        _take_best(best_overlap, best_object, slot, overlap, pairs.ground_truth)
     best_object.masked_fill_(best_object == NO_OBJECT, -1)
     columns = {}
     for n, whose in enumerate(("best", "best_other")):
@@ -79,6 +68,11 @@ def best_overlaps(
     return columns
 
 
-def _shifted(pairs: Pairs, start: int) -> Pairs:
-    """Pairs of a portion as pairs of all detections."""
-    return Pairs(pairs.detection.long() + start, pairs.ground_truth.long())
+def _take_best(
+    best_overlap: Tensor, best_object: Tensor, slot: Tensor, overlap: Tensor, ground_truth: Tensor
+) -> None:
+    """Take in pairs [P] of which a slot has all in one call; the first of equal overlaps counts."""
+    best_overlap.scatter_reduce_(0, slot, overlap, "amax")
+    best = rows_where((overlap > 0) & (overlap == best_overlap.index_select(0, slot)))
+    rows = ground_truth.index_select(0, best).to(torch.int32)
+    best_object.scatter_reduce_(0, slot.index_select(0, best), rows, "amin")

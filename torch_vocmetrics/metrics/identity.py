@@ -75,9 +75,26 @@ def _short(value: object) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."
 
 
+METRIC_MODULES = (
+    "classification",
+    "detection",
+    "layout",
+    "mask_quality",
+    "pedestrian",
+    "segmentation",
+)
+
+
 def all_metrics(kinds: Mapping[str, K]) -> Mapping[str, K]:
     """The known metrics by name, after those that nobody has used yet are imported too."""
-    for module in ("classification", "detection", "layout", "pedestrian", "segmentation"):
+    for module in (
+        "classification",
+        "detection",
+        "layout",
+        "mask_quality",
+        "pedestrian",
+        "segmentation",
+    ):
         import_module(f".{module}", __package__)
     return kinds
 

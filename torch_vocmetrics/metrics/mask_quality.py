@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from ..errors import InputError, StateError
-from ..host_work import host_work
-from ..inputs.box_formats import read_box_formats
-from ..inputs.images import (
-    fault_on_host,
-    pack,
-    suspects_on_device,
-)
-from ..inputs.keys import warn_of_unread_keys
-from ..inputs.packing import Rows
-from ..inputs.per_image import refuse_other_ids
-from ..inputs.rules import InputRules
+from ..matching import Chunk, MatchedChunk, match_chunk
 from ..matching.masks import overlaps_of_pairs
-from ..matching.pairs import Pairs, candidate_pairs
-from ..ops.boxes import box_columns, intersection_over_union, pair_intersections
-from ..ragged import image_of_row, starts_of_images
-from .classes import ClassNames, read_classes
+from ..matching.pairs import Pairs
+from ..protocols import DetectionProtocol, load_protocol
+from ..ragged import starts_of_images
+from ..results.table import Table
+from ..tables.records import MatchRecords
+from .classes import ClassNames
+from .recorded import HOST, RecordMetric
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class MaskQualityResult:
+class MaskQualityResult(Table):
     """Detections whose box is right, one entry each: the scatter of box against mask IoU.
 
     Attributes:
         class_names: K names.
         label: [N] int64 class.
-        box_iou, mask_iou: [N] float64, with the object of the same class whose box fits best.
+        box_iou, mask_iou: [N] float32, with the object of the same class whose box fits best.
         mean_mask_iou: [K] float64, NaN for a class without right boxes.
         num_detections: [K] int64.
     """
@@ -47,18 +39,23 @@ class MaskQualityResult:
     mean_mask_iou: Tensor
     num_detections: Tensor
 
+    def columns(self) -> dict[str, Sequence[Any] | Tensor]:
+        """The scatter: one row for each detection whose box is right."""
+        return {"label": self.label, "box_iou": self.box_iou, "mask_iou": self.mask_iou}
+
     def to_dict(self) -> dict[str, float]:
         """Flat numbers for a logger; undefined is NaN."""
-        mean = float(self.mask_iou.mean()) if self.mask_iou.numel() else float("nan")
+        mean = float(self.mask_iou.double().mean())  # of nothing: NaN
         values = zip(self.class_names, self.mean_mask_iou.tolist(), strict=True)
         return {"mask_IoU": mean} | {f"mask_IoU/{name}": value for name, value in values}
 
 
-class MaskQuality:
+class MaskQuality(RecordMetric[MaskQualityResult]):
     """Mask IoU of detections whose box IoU reaches a threshold, over any number of batches.
 
     Each detection is compared with the object of its class in its image whose box it overlaps most,
-    the first among equals; crowds are no objects here. Boxes are continuous.
+    the first among equals; crowds are no objects here. Boxes are continuous. Overlaps are recorded
+    as float32, and matching is done on the host.
 
     Args:
         num_classes, class_names, label_ids, box_format: as for ``DetectionAP``.
@@ -88,53 +85,65 @@ class MaskQuality:
         box_format: str = "xyxy",
         iou_threshold: float = 0.5,
     ) -> None:
-        classes = read_classes(num_classes, class_names, label_ids)
-        self.class_names, self.label_ids = classes.names, classes.labels
-        self.iou_threshold = iou_threshold
-        self._rules = InputRules(
-            len(classes.names),
-            classes.label_ids,
-            read_box_formats(box_format),
-            inverted_boxes=False,
-            masks=True,
+        coco = load_protocol("detection/coco2017", DetectionProtocol)
+        protocol = replace(
+            coco,
+            name="mask_quality",
+            iou_thresholds=(iou_threshold,),
+            area_ranges=coco.area_ranges[:1],
+            max_detections=(),
         )
-        self._unread_keys = frozenset[str]()
-        self._parts: list[tuple[Tensor, ...]] = []
-
-    @host_work()
-    def update(self, predictions: Sequence[Rows], targets: Sequence[Rows]) -> Self:
-        """Add a batch of images; may wait for the device.
-
-        Args:
-            predictions, targets: as for ``DetectionAP`` with boxes and masks.
-
-        Raises:
-            InputError: naming image, key and remedy.
-        """
-        batch = pack(predictions, targets, self._rules, None)
-        errors = [fault_on_host(batch)]
-        errors += [one.error(one.details.tolist()) for one in suspects_on_device(batch, 0)]
-        for error in errors:
-            if error is not None:
-                raise error
-        refuse_other_ids([flag for flag in (batch.other_ids,) if flag is not None])
-        if unread := batch.unread_keys - self._unread_keys:
-            self._unread_keys |= unread
-            warn_of_unread_keys(unread)
-        self._parts.append(tuple(column.cpu() for column in self._compared(batch)))
-        return self
-
-    @host_work()
-    def compute(self) -> MaskQualityResult:
-        """The scatter and the means of all since ``reset``."""
-        columns = zip(*self._parts, strict=True) if self._parts else ((), (), ())
-        kinds = (torch.int64, torch.float64, torch.float64)
-        label, box_iou, mask_iou = (
-            torch.cat([torch.zeros(0, dtype=kind, device="cpu"), *parts])
-            for kind, parts in zip(kinds, columns, strict=True)
+        super().__init__(
+            [protocol],
+            num_classes=num_classes,
+            class_names=class_names,
+            label_ids=label_ids,
+            box_format=box_format,
+            diagnostics=True,
         )
+        self._rules = self._rules._replace(masks=True)
+
+    @property
+    def iou_threshold(self) -> float:
+        """The box IoU from which a box is right."""
+        threshold: float = self.protocols[0].iou_thresholds[0]
+        return threshold
+
+    def _match(self, protocol: Any, chunk: Chunk) -> MatchedChunk:
+        """Records with the mask overlap of each detection and its best ground truth."""
+        device, chunk = chunk.device, chunk.to(HOST)
+        records = match_chunk(protocol, chunk, diagnostics=True).records
+        assert records.index is not None
+        assert records.best_ground_truth is not None
+        partner, image = records.best_ground_truth.long(), records.image.long()
+        sides = chunk.detections, chunk.ground_truths
+        starts = [starts_of_images(side.counts, HOST) for side in sides]
+        came = starts[0].index_select(0, image) + records.index
+        rows = (partner >= 0).nonzero().squeeze(1)
+        rows = rows.index_select(0, came.index_select(0, rows).argsort())  # images must rise
+        overlaps = overlaps_of_pairs(
+            Pairs(came.index_select(0, rows), partner.index_select(0, rows)),
+            (chunk.detections.masks or (), chunk.ground_truths.masks or ()),
+            starts,
+            torch.zeros_like(rows, dtype=torch.bool),
+        )
+        column = torch.zeros(records.num_detections, dtype=torch.float32, device="cpu")
+        column.index_copy_(0, rows, overlaps.float())
+        return MatchedChunk(replace(records, mask_overlap=column).to(device))
+
+    def _result(self, distinct: Sequence[Sequence[MatchRecords]]) -> MaskQualityResult:
+        records = MatchRecords.cat(distinct[0]).to(HOST)
         K = len(self.class_names)
-        means = [mask_iou[label == k].mean() for k in range(K)]  # of nothing: NaN
+        if records.best_overlap is None or records.mask_overlap is None:
+            nothing = torch.zeros(0, dtype=torch.float32, device="cpu")
+            label, box_iou, mask_iou = nothing.long(), nothing, nothing
+        else:
+            right = (records.best_overlap.double() >= self.iou_threshold).nonzero().squeeze(1)
+            label, box_iou, mask_iou = (
+                column.index_select(0, right)
+                for column in (records.label, records.best_overlap, records.mask_overlap)
+            )
+        means = [mask_iou[label == k].double().mean() for k in range(K)]  # of nothing: NaN
         return MaskQualityResult(
             class_names=self.class_names,
             label=label,
@@ -144,55 +153,12 @@ class MaskQuality:
             num_detections=torch.bincount(label, minlength=K),
         )
 
-    def merge(self, *others: Self) -> Self:
-        """Add the images of others of the same classes and threshold; they keep their own.
-
-        Raises:
-            InputError: if an argument is no ``MaskQuality``.
-            StateError: if classes, label ids or threshold differ.
-        """
-        for other in others:
-            if not isinstance(other, MaskQuality):
-                got = type(other).__name__
-                raise InputError("must be MaskQuality objects", where="merge", got=got)
-            for name in ("class_names", "label_ids", "iou_threshold"):
-                mine, its = getattr(self, name), getattr(other, name)
-                if mine != its:
-                    raise StateError(
-                        f"must be of the same {name} as {mine}", where="merge", got=its
-                    )
-        for other in others:
-            self._parts = [*self._parts, *other._parts]
-        return self
-
-    def reset(self) -> Self:
-        """Forget everything."""
-        self._parts = []
-        return self
-
-    def _compared(self, batch: Any) -> tuple[Tensor, Tensor, Tensor]:
-        """Label, box IoU and mask IoU of the right boxes of a batch."""
-        found, true = batch.detections, batch.ground_truths
-        device, K = found.boxes.device, len(self.class_names)
-        crowd = true.flags & 2 != 0
-        group = image_of_row(found.counts, device) * K + found.labels
-        owner = image_of_row(true.counts, device) * K + true.labels
-        owner = torch.where(crowd, -1, owner)
-        pairs = candidate_pairs(group, owner)
-        first = box_columns(found.boxes, found.box_format, inclusive=False).rows(pairs.detection)
-        second = box_columns(true.boxes, true.box_format, inclusive=False).rows(pairs.ground_truth)
-        common = pair_intersections(first, second, inclusive=False)
-        iou = intersection_over_union(common, first.area, second.area)
-        best = torch.zeros_like(group, dtype=torch.float64)
-        best = best.scatter_reduce(0, pairs.detection, iou, "amax")
-        right = (iou == best.index_select(0, pairs.detection)) & (iou >= self.iou_threshold)
-        rows = right.nonzero().squeeze(1)
-        i, j = (column.index_select(0, rows) for column in pairs)
-        if i.numel():  # pairs come by detection: the first of each is the first among equals
-            leads = torch.ones_like(i, dtype=torch.bool)
-            leads[1:] = i[1:] != i[:-1]
-            i, j, rows = i[leads], j[leads], rows[leads]
-        starts = (starts_of_images(found.counts, device), starts_of_images(true.counts, device))
-        crowds = crowd.index_select(0, j)
-        masks = overlaps_of_pairs(Pairs(i, j), (found.masks, true.masks), starts, crowds)
-        return found.labels.index_select(0, i), iou.index_select(0, rows), masks
+    @classmethod
+    def _of(
+        cls, protocols: Sequence[Any], class_names: Sequence[str], label_ids: Sequence[int]
+    ) -> Self:
+        return cls(
+            class_names=class_names,
+            label_ids=label_ids,
+            iou_threshold=protocols[0].iou_thresholds[0],
+        )

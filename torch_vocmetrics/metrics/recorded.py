@@ -29,7 +29,7 @@ from ..inputs.packing import Rows
 from ..inputs.per_image import kind_of_ids, refuse_other_ids
 from ..inputs.rules import InputRules
 from ..lanes import Lanes
-from ..matching import Chunk, match_chunk
+from ..matching import Chunk, MatchedChunk, match_chunk
 from ..protocols import DetectionProtocol, MissRateProtocol
 from ..ragged import Detections, GroundTruths, even_shares
 from ..records import Records
@@ -305,7 +305,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
                 sizes[images],
             )
             for number, protocol in enumerate(self.protocols):
-                found = match_chunk(protocol, chunk, diagnostics=self.diagnostics)
+                found = self._match(protocol, chunk)
                 matched[number].append(found.records)
                 if found.overflow is not None:
                     unread.append(Unread(number, found.records, chunk, found.overflow))
@@ -317,6 +317,10 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
             deferred=deferred,
             unread=(*state.unread, *unread),
         )
+
+    def _match(self, protocol: Any, chunk: Chunk) -> MatchedChunk:
+        """Records of a chunk."""
+        return match_chunk(protocol, chunk, diagnostics=self.diagnostics)
 
     def _deferred(self, state: AccumulatedRecords) -> Deferred:
         """What devices have checked of all values, those of pending batches too."""

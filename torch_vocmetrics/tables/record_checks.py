@@ -108,6 +108,9 @@ def _check_match_columns(records: MatchRecords, lanes: Lanes) -> None:
 
 def _check_diagnostics(records: MatchRecords) -> None:
     """The columns that are kept on request: all or none."""
+    if records.mask_overlap is not None:
+        column, shape = records.mask_overlap, (records.num_detections,)
+        check_column("mask_overlap", column, (torch.float32,), shape, low=0, high=1)
     given = [name for name in DIAGNOSTICS if getattr(records, name) is not None]
     if not given:
         return

@@ -57,6 +57,7 @@ class MatchRecords:
             same class, or of any other class, that no flag excuses; or None (diagnostics).
         best_ground_truth, best_other_ground_truth: [N] int32 rows of these, -1 where there is no
             overlap; or None (diagnostics).
+        mask_overlap: [N] float32 overlap of masks with ``best_ground_truth``, or None.
         image_counts: [I, L, 3] int32 whole numbers of each image that are no outcome of a lane
             (CrowdHuman's Jaccard index), or None.
     """
@@ -82,6 +83,7 @@ class MatchRecords:
     best_ground_truth: Tensor | None = None
     best_other_overlap: Tensor | None = None
     best_other_ground_truth: Tensor | None = None
+    mask_overlap: Tensor | None = None
     image_counts: Tensor | None = None
 
     @property
@@ -295,7 +297,7 @@ DIAGNOSTICS = (
     "best_other_overlap",
     "best_other_ground_truth",
 )
-OPTIONAL_OF_DETECTIONS = ("order", *DIAGNOSTICS)
+OPTIONAL_OF_DETECTIONS = ("order", *DIAGNOSTICS, "mask_overlap")
 OPTIONAL = (*OPTIONAL_OF_DETECTIONS, "image_counts")
 TENSORS = tuple(f.name for f in fields(MatchRecords) if f.name not in ("image_ids", *OPTIONAL))
 GROUND_TRUTH_COLUMNS = tuple(name for name in TENSORS if name.startswith("ground_truth_"))
