@@ -17,6 +17,7 @@ _MODULES = {
     "calibration": "reliability",
     "class_agnostic_confusion": "confusion",
     "class_table": "class_numbers",
+    "combine_classifiers": "combination",
     "confusion_matrix": "confusion",
     "cross_dataset_table": "cross_dataset",
     "dataset_statistics": "data_set",
@@ -28,8 +29,10 @@ _MODULES = {
     "image_scores": "per_image",
     "image_statistics": "weighted_numbers",
     "ImageStatistics": "weighted_numbers",
+    "method_table": "method_tables",
     "missed_objects": "per_image",
     "nemenyi_critical_difference": "significance",
+    "normalized_average_precision": "normalized",
     "optimal_lrp": "lrp",
     "paired_bootstrap": "uncertainty",
     "rank_correlation": "ranks",
@@ -45,6 +48,7 @@ _MODULES = {
     "sweep_iou": "sweeps",
     "sweep_objects": "sweeps",
     "sweep_smallest_size": "sweeps",
+    "year_table": "method_tables",
 }
 """The module of each public name; modules are imported when one of their names is first used."""
 
