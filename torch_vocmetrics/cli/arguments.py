@@ -29,6 +29,7 @@ from .option_groups import (
     add_shown,
     distinct_names,
     names,
+    whole_number,
 )
 
 
@@ -154,6 +155,45 @@ def _statistics(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="JSON in place of a table")
     add_max_file_size(parser)
+
+
+def _report(parser: argparse.ArgumentParser) -> None:
+    """Evaluate results and write one HTML page on them.
+
+    The page has numbers with intervals over images, curves, a table of classes that sorts, errors
+    by kind, confused classes, the best and worst images, and every rule with its source. It loads
+    nothing from elsewhere. It needs the extra report (jinja2 and matplotlib).
+    """
+    add_inputs(parser)
+    _page(parser)
+    parser.add_argument("--title", help="heading of the page [protocol and results]")
+
+
+def _compare(parser: argparse.ArgumentParser) -> None:
+    """Evaluate two detectors on the same images and write one HTML page on their difference.
+
+    Differences are second minus first, with intervals and p-values of a paired bootstrap over the
+    images, and with the classes and images that changed most. It needs the extra report.
+    """
+    add_inputs(parser, two=True)
+    _page(parser)
+
+
+def _page(parser: argparse.ArgumentParser) -> None:
+    """Options of commands that write a page."""
+    parser.set_defaults(diagnostics=True, save_state=None)
+    add = parser.add_argument_group("the page").add_argument
+    add("--output", required=True, type=Path, metavar="FILE", help="the .html to write")
+    add("--images", type=Path, metavar="FOLDER", help="where the images are, to draw some of them")
+    add(
+        "--resamples",
+        type=whole_number,
+        default=500,
+        metavar="N",
+        help="resamples of the images behind intervals [500]",
+    )
+    add("--force", action="store_true", help="overwrite what exists")
+    add("--quiet", action="store_true", help="show no progress")
 
 
 def _view(parser: argparse.ArgumentParser) -> None:
@@ -284,6 +324,20 @@ SUBCOMMANDS = {
         "audit:run",
         "vocmetrics audit 72.19 --ground-truth VOC2007 \\\n"
         "    --detections 'results/comp4_det_test_{class}.txt'",
+    ),
+    "report": Subcommand(
+        "evaluate results and write an HTML page on them",
+        _report,
+        "report:run",
+        "vocmetrics report detection/voc2007 --ground-truth VOC2007 --output report.html \\\n"
+        "    --detections 'results/comp4_det_test_{class}.txt' --images VOC2007/JPEGImages",
+    ),
+    "compare": Subcommand(
+        "compare two detectors in an HTML page",
+        _compare,
+        "report:compare",
+        "vocmetrics compare coco2017 first.json second.json --ground-truth instances.json \\\n"
+        "    --output compare.html",
     ),
     "protocols": Subcommand(
         "list the protocols, or show the rules of one",

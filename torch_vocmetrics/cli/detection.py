@@ -37,6 +37,7 @@ def evaluate_detection(
             class_names=truth.class_names,
             label_ids=truth.label_ids,
             box_format=truth.box_format,
+            diagnostics=args.diagnostics,
         ).to(device)
         files = Files(truth, inputs.detections, args.ground_truth, args.detections, args.on_fault)
         images = update_from_files(metric, files, partial(progress, "images matched"))

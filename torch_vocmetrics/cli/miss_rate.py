@@ -40,7 +40,9 @@ def evaluate_miss_rate(
     if args.scale_height != 1:
         for one in detections.predictions:
             one["boxes"] = io.scale_height(one["boxes"], args.scale_height, truth.box_format)
-    metric = LogAverageMissRate(protocol, box_format=truth.box_format).to(device)
+    metric = LogAverageMissRate(
+        protocol, box_format=truth.box_format, diagnostics=args.diagnostics
+    ).to(device)
     files = Files(truth, detections, args.ground_truth, args.detections, args.on_fault)
     with Progress(quiet=args.quiet) as progress:
         images = update_from_files(metric, files, partial(progress, "images matched"))

@@ -14,18 +14,21 @@ FORMATS = ("table", "json", "csv", "markdown")
 """How ``--format`` shows results; the first is the default."""
 
 
-def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """What is evaluated, and by which rules."""
+def add_inputs(parser: argparse.ArgumentParser, *, two: bool = False) -> None:
+    """What is evaluated, and by which rules; ``two`` takes the results of two detectors."""
+    parser.set_defaults(diagnostics=False)
     add = parser.add_argument
     add("protocol", help="a name such as detection/voc2007, or a TOML file with your own rules")
-    add_ground_truth(parser)
-    add(
-        "--detections",
-        required=True,
-        metavar="PATH",
-        help="VOC: results files, with {class} where the class stands in the name, or the XML of "
-        "person layout; COCO: a results .json; segmentation: a folder of label images",
+    results = (
+        "VOC: results files, with {class} where the class stands in the name, or the XML of "
+        "person layout; COCO: a results .json; segmentation: a folder of label images"
     )
+    if two:
+        add("first", help=f"results of the first detector. {results}")
+        add("second", help="results of the second detector")
+    add_ground_truth(parser)
+    if not two:
+        add("--detections", required=True, metavar="PATH", help=results)
     add("--classes", type=distinct_names, metavar="A,B", help="evaluate only these classes")
     add(
         "--iou-thresholds",

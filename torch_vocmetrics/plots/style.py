@@ -25,20 +25,31 @@ SIZE = (6.0, 4.0)
 """Width and height of a new figure in inches."""
 
 
+def require_matplotlib() -> None:
+    """Say which extra is missing.
+
+    Raises:
+        InputError: if matplotlib is not installed.
+    """
+    try:
+        import matplotlib  # noqa: F401, PLC0415 - optional
+    except ImportError:
+        raise InputError(
+            "matplotlib is not installed", remedy="pip install 'torch_vocmetrics[plots]'"
+        ) from None
+
+
 def axes_of(ax: Axes | None) -> Axes:
     """The axes, or those of a new figure.
 
     Raises:
         InputError: if matplotlib is not installed.
     """
-    try:
-        from matplotlib import pyplot  # noqa: PLC0415 - optional
-    except ImportError:
-        raise InputError(
-            "matplotlib is not installed", remedy="pip install 'torch_vocmetrics[plots]'"
-        ) from None
+    require_matplotlib()
     if ax is not None:
         return ax
+    from matplotlib import pyplot  # noqa: PLC0415 - optional, and not needed for axes that are given
+
     _, new = pyplot.subplots(figsize=SIZE, layout="constrained")
     return new
 
