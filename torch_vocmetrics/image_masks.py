@@ -24,8 +24,16 @@ class BitMasks:
         has_nan: [N] bool, whether the probabilities behind a mask have a NaN; None if none has.
     """
 
-    def __init__(self, size: tuple[int, int], words: Tensor, has_nan: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        size: tuple[int, int],
+        words: Tensor,
+        has_nan: Tensor | None = None,
+        areas: Tensor | None = None,
+    ) -> None:
         self.size, self.words, self.has_nan = size, words, has_nan
+        if areas is not None:
+            self.areas = areas
 
     def __len__(self) -> int:
         return int(self.words.shape[0])

@@ -24,6 +24,7 @@ def no_flush(monkeypatch: pytest.MonkeyPatch) -> None:
     # What is on the host may be read at once, but fake tensors have no values there either.
     monkeypatch.setattr(recorded, "fault_on_host", lambda batch: None)
     monkeypatch.setattr(masks_as_bits, "_pack_on_host", masks_as_bits._pack_on_device)
+    monkeypatch.setattr(masks_as_bits, "_count_bits", masks_as_bits._count_bits_on_device)
 
 
 def label_maps(kind: torch.dtype, device: str) -> Tensor:

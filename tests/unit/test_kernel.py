@@ -78,13 +78,29 @@ def test_a_wrong_kernel_of_label_maps_would_be_found(mutation: str) -> None:
     assert len(report["differing"]) > 5, f"the inputs do not tell {mutation!r}"
 
 
+def test_interpreted_kernels_of_masks_are_the_plain_path() -> None:
+    """Every number type and size around a word, gaps in memory, runs of length 0, crowds."""
+    report = run("interpret_masks.py", interpret=True)
+    assert report["differing"] == []
+    assert report["bits"] > 30_000
+    assert report["meeting"] > 15
+
+
+@pytest.mark.parametrize(
+    "mutation", ["at half", "sign", "one pixel later", "crowds", "rows", "classes"]
+)
+def test_a_wrong_kernel_of_masks_would_be_found(mutation: str) -> None:
+    report = run("interpret_masks.py", mutation, interpret=True)
+    assert report["differing"], f"the inputs do not tell {mutation!r}"
+
+
 def test_kernels_compile_for_three_generations(capsys: pytest.CaptureFixture[str]) -> None:
     """No fused multiply-add and no float32 in float64 arithmetic, nearly nothing spilled."""
     rows = run("compile.py", interpret=False)
     assert {row["capability"] for row in rows} == {80, 90, 100}
     for row in rows:
         assert row["fma"] == 0, row
-        if row["kernel"] == "match_kernel":
+        if row["kernel"] in ("match_kernel", "overlap_kernel"):
             assert row["float32"] == 0, row
             assert row["divisions"] > 0, row
         assert row["local_bytes"] == 0, row

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..image_masks import BitMasks, ImageMasks, RleMasks
-from ..ops import rle
+from ..ops import mask_stacks, rle
 from ..ops.masks import above_half, pack_masks
 from ..ops.rle_batch import read_many
+from ..ops.run_lengths import run_ends
 from ..transfer import to_device
 from .faults import BAD_MASK, Subject, Suspect, suspect
 from .keys import KEYS
@@ -72,7 +73,7 @@ def read_masks(
         )
     stated = None if isinstance(sizes, Tensor) else sizes
     known = _read_lists(predictions, targets, stated)
-    pairs = []
+    pairs: list[tuple[_Given, _Given]] = []
     for image, (found, true) in enumerate(zip(predictions, targets, strict=True)):
         size = None if stated is None else stated[image]
         first = _read(found, counts[0][image], size, f"prediction {image}", known)
@@ -88,8 +89,9 @@ def read_masks(
             )
         nothing = RleMasks((0, 0), [])
         pairs.append((first or nothing, second or nothing))
-    sides = tuple(zip(*[_alike(*pair) for pair in pairs], strict=True)) or ((), ())
-    return placed(sides[0], device), placed(sides[1], device)
+    packed = _packed([one for pair in pairs for one in pair])
+    alike = _alike(packed[::2], packed[1::2], device)
+    return _placed(alike[0], device), _placed(alike[1], device)
 
 
 def _read_lists(
@@ -138,8 +140,8 @@ def _read(
     size: tuple[int, int] | None,
     where: str,
     known: Mapping[int, RleMasks],
-) -> ImageMasks | None:
-    """The masks of one side of an image; None if there are none."""
+) -> _Given | None:
+    """The masks of one side of an image, not packed yet; None if there are none."""
     place = f"{where}, key 'masks'"
     value = rows.get("masks")
     if value is None:
@@ -161,7 +163,7 @@ def _read(
 
 def _of_tensor(
     masks: Tensor, count: int, size: tuple[int, int] | None, place: str
-) -> BitMasks | None:
+) -> _Stack | None:
     masks = masks.as_subclass(Tensor) if type(masks) is not Tensor else masks
     if count == 0 and masks.numel() == 0:
         return None
@@ -184,18 +186,56 @@ def _of_tensor(
             "masks are not of the size of the image", where=place, got=f"{found} and {size}"
         )
     masks = masks.detach()
-    if not probabilities:
-        return BitMasks(found, pack_masks(masks))
-    return BitMasks(found, above_half(masks[:, 0]), _has_nan(masks))
+    return _Stack(found, masks[:, 0] if probabilities else masks)
+
+
+class _Stack:
+    """N masks as they came, ``values`` [N, H, W]: probabilities if they are floating point."""
+
+    def __init__(self, size: tuple[int, int], values: Tensor) -> None:
+        self.size, self.values = size, values
+
+    def __len__(self) -> int:
+        return int(self.values.shape[0])
+
+    def on_host(self) -> BitMasks:
+        """The same masks as bits, packed on the CPU."""
+        if self.values.is_floating_point():
+            return BitMasks(self.size, above_half(self.values), _has_nan(self.values))
+        return BitMasks(self.size, pack_masks(self.values))
+
+
+_Given = ImageMasks | _Stack
+
+
+def _packed(given: Sequence[_Given]) -> list[ImageMasks]:
+    """Stacks as bits where they lie; on a device those of one number type at once."""
+    stacks = [one for one in given if isinstance(one, _Stack)]
+    bits: dict[int, ImageMasks] = {id(one): one.on_host() for one in stacks if one.values.is_cpu}
+    groups: dict[object, list[_Stack]] = {}
+    for one in stacks:
+        if not one.values.is_cpu:
+            groups.setdefault((one.values.device, one.values.dtype), []).append(one)
+    for group in groups.values():
+        probable = group[0].values.is_floating_point()
+        words, areas, nans = mask_stacks.pack([one.values for one in group], probabilities=probable)
+        counts = [len(one) for one in group]
+        flags: Sequence[Tensor | None] = [None] * len(group)
+        flags = torch.split(nans > 0, counts) if probable else flags
+        for one, bits_of, area, flag in zip(
+            group, words, torch.split(areas, counts), flags, strict=True
+        ):
+            bits[id(one)] = BitMasks(one.size, bits_of, flag, area)
+    return [bits[id(one)] if isinstance(one, _Stack) else one for one in given]
 
 
 def _has_nan(probabilities: Tensor) -> Tensor | None:
-    """[N] bool of [N, 1, H, W]; None where it is plain that there is no NaN, the largest of all."""
+    """[N] bool of [N, H, W]; None where it is plain that there is no NaN, the largest of all."""
     if not probabilities.numel():
         return None
     if on_host(probabilities) and not math.isnan(probabilities.amax().item()):
         return None
-    return probabilities.amax(dim=(1, 2, 3)).isnan()
+    return probabilities.amax(dim=(1, 2)).isnan()
 
 
 def suspects_of_masks(
@@ -259,22 +299,43 @@ def _stated_size(value: Sequence[Any], place: str) -> tuple[int, int]:
         raise InputError(f"{error}", where=place) from None
 
 
-def _alike(first: ImageMasks, second: ImageMasks) -> tuple[ImageMasks, ImageMasks]:
-    """Both as bits where one is."""
-    if isinstance(first, RleMasks) and isinstance(second, RleMasks):
-        return first, second
-    sides = (first, second)
-    return tuple(  # type: ignore[return-value]
-        one.decoded() if isinstance(one, RleMasks) and len(one) else one for one in sides
-    )
+def _alike(
+    first: Sequence[ImageMasks], second: Sequence[ImageMasks], device: torch.device
+) -> tuple[list[ImageMasks], list[ImageMasks]]:
+    """Run lengths as bits where the other side of the image is bits, and wherever CUDA compares."""
+    wanted = [
+        one
+        for mine, other in zip(first, second, strict=True)
+        for one in (mine, other)
+        if isinstance(one, RleMasks)
+        and len(one)
+        and (device.type == "cuda" or isinstance(mine, BitMasks) or isinstance(other, BitMasks))
+    ]
+    bits = _decoded(wanted, device)
+    sides = ([bits.get(id(one), one) for one in side] for side in (first, second))
+    return next(sides), next(sides)
 
 
-def placed(masks: Sequence[ImageMasks], device: torch.device) -> Masks:
-    """Bits on the device, those from the host in one copy that does not wait."""
-    moved = [one for one in masks if isinstance(one, BitMasks)]
-    words = to_device([one.words for one in moved], device)
-    bits_of = {
-        id(one): BitMasks(one.size, bits, one.has_nan)
-        for one, bits in zip(moved, words, strict=True)
+def _decoded(masks: Sequence[RleMasks], device: torch.device) -> dict[int, ImageMasks]:
+    """Run lengths as bits, by the identity of the masks; on CUDA all at once, on the device."""
+    if device.type != "cuda" or not masks:
+        return {id(one): one.decoded() for one in masks}
+    ends, runs = run_ends([text for image in masks for text in image.texts])
+    counts, sizes = [len(one) for one in masks], [one.size for one in masks]
+    (there,) = to_device([torch.from_numpy(ends)], device)
+    words, areas = mask_stacks.decode(there, runs, counts, sizes)
+    return {
+        id(one): BitMasks(one.size, bits, None, area)
+        for one, bits, area in zip(masks, words, torch.split(areas, counts), strict=True)
     }
-    return tuple(bits_of.get(id(one), one) for one in masks)
+
+
+def _placed(masks: Sequence[ImageMasks], device: torch.device) -> Masks:
+    """Bits on the device, those from the host with their areas in one copy that does not wait."""
+    moved = [one for one in masks if isinstance(one, BitMasks) and one.words.device != device]
+    columns = to_device([column for one in moved for column in (one.words, one.areas)], device)
+    placed = {
+        id(one): BitMasks(one.size, words, one.has_nan, areas)
+        for one, words, areas in zip(moved, columns[::2], columns[1::2], strict=True)
+    }
+    return tuple(placed.get(id(one), one) for one in masks)

@@ -62,8 +62,8 @@ def tally_kernel(
     num_pixels, per_program, num_classes, truth_lowest, truth_last, lowest, last, copies,
     logits: tl.constexpr, cells: tl.constexpr, block: tl.constexpr,
 ):
-    """Count part ``program_id(0)`` of image ``program_id(1)``; 0 ``cells``: no histogram."""
-    part, image = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
+    """Count part ``program_id(1)`` of image ``program_id(0)``; 0 ``cells``: no histogram."""
+    image, part = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     num_cells = num_classes * (num_classes + 1) + 3
     counted = counts + (image * copies + part % copies) * num_cells
     first = part * per_program
@@ -123,7 +123,7 @@ def tally(
     per_program = max(4 * BLOCK, 4 * cells)
     if images and pixels:
         with current(truth):
-            tally_kernel[(triton.cdiv(pixels, per_program), images)](
+            tally_kernel[(images, triton.cdiv(pixels, per_program))](
                 prediction,
                 truth,
                 table,

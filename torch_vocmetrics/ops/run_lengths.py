@@ -149,3 +149,15 @@ def _compressed(runs: Integers, counts: Integers) -> list[bytes]:
         written = written[more]
     whole, stops = text.tobytes(), np.concatenate([[0], ends])[np.cumsum(counts)].tolist()
     return [whole[start:stop] for start, stop in zip([0, *stops], stops, strict=False)]
+
+
+def run_ends(texts: Sequence[bytes]) -> tuple[Integers, list[int]]:
+    """Where each run ends, in pixels down the columns, of masks one after the other.
+
+    Returns:
+        [R] int64, and how many runs each mask has; a run of 0 may end a mask.
+    """
+    runs, pairs = runs_in_pairs(texts)
+    sums = np.cumsum(runs.reshape(-1))
+    before = np.concatenate(([0], sums))[2 * (np.cumsum(pairs) - pairs)]
+    return sums - np.repeat(before, 2 * pairs), (2 * pairs).tolist()

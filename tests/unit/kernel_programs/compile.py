@@ -7,7 +7,7 @@ from typing import Any
 
 from compiling import GENERATIONS, compiled
 
-from torch_vocmetrics.kernels import confusion
+from torch_vocmetrics.kernels import confusion, masks
 from torch_vocmetrics.matching.greedy_cuda import match_kernel
 
 FLOAT64 = ("boxes", "object_boxes", "regions", "epsilon", "thresholds")
@@ -44,10 +44,32 @@ def tally(capability: int, prediction: str, cells: int) -> dict[str, Any]:
     return {"what": f"{prediction}, {cells} cells"} | used
 
 
+def packing(capability: int, kind: str) -> dict[str, Any]:
+    types = dict.fromkeys(masks.pack_kernel.arg_names, "*i64") | {"like": f"*{kind}"}
+    constants = {"probabilities": kind != "u8", "block": masks.BLOCK}
+    return {"what": kind} | compiled(masks.pack_kernel, types, constants, capability, masks.WARPS)
+
+
+def decoding(capability: int) -> dict[str, Any]:
+    types = dict.fromkeys(masks.decode_kernel.arg_names, "*i64") | {"steps": "i32"}
+    constants = {"block": masks.BLOCK}
+    used = compiled(masks.decode_kernel, types, constants, capability, masks.WARPS)
+    return {"what": "run lengths"} | used
+
+
+def comparing(capability: int) -> dict[str, Any]:
+    types = dict.fromkeys(masks.overlap_kernel.arg_names, "*i64")
+    types |= {"over_area": "*i1", "overlaps": "*fp64"}
+    used = compiled(masks.overlap_kernel, types, {"block": masks.PAIR_BLOCK}, capability, 4)
+    return {"what": "pairs"} | used
+
+
 rows = []
 for sm in GENERATIONS:
     rows += [greedy(sm, size) for size in (16, 64, 256)]
     rows += [greedy(sm, 32, best_only=True), greedy(sm, 32, two_shapes=True)]
     rows += [tally(sm, "bf16", cells) for cells in (512, 4096, 32768, 0)]
     rows += [tally(sm, "fp32", 1024), tally(sm, "i64", 512), tally(sm, "u8", 32768)]
+    rows += [packing(sm, kind) for kind in ("u8", "bf16", "fp32")]
+    rows += [decoding(sm), comparing(sm)]
 print(json.dumps(rows))
