@@ -13,6 +13,7 @@ from torch import Tensor
 from .ops import rle
 from .ops.masks import mask_areas
 from .ops.run_lengths import pixel_counts
+from .transfer import to_device
 
 
 class BitMasks:
@@ -42,7 +43,9 @@ class BitMasks:
         """The masks where ``keep`` [N] bool, on the host, is set."""
         rows = keep.nonzero().squeeze(1).to(self.words.device)
         nan = None if self.has_nan is None else self.has_nan.index_select(0, rows)
-        return BitMasks(self.size, self.words.index_select(0, rows), nan)
+        areas = vars(self).get("areas")  # if they are known
+        areas = None if areas is None else areas.index_select(0, rows)
+        return BitMasks(self.size, self.words.index_select(0, rows), nan, areas)
 
     @property
     def num_bytes(self) -> int:
@@ -53,6 +56,10 @@ class BitMasks:
     def areas(self) -> Tensor:
         """[N] int64 pixels."""
         return mask_areas(self.words)
+
+    def without_bits(self) -> BitMasks:
+        """The same masks of which only the areas are kept."""
+        return BitMasks(self.size, self.words.new_empty((len(self), 0, 0)), None, self.areas)
 
 
 class RleMasks(Sequence[rle.Rle]):
@@ -119,6 +126,17 @@ class RleMasks(Sequence[rle.Rle]):
 
 
 ImageMasks = BitMasks | RleMasks
+
+
+def masks_on(masks: Sequence[ImageMasks], device: torch.device) -> tuple[ImageMasks, ...]:
+    """The same masks, bits and their areas on the device, all in one copy."""
+    moved = [one for one in masks if isinstance(one, BitMasks) and one.words.device != device]
+    columns = to_device([column for one in moved for column in (one.words, one.areas)], device)
+    placed = {
+        id(one): BitMasks(one.size, words, one.has_nan, areas)
+        for one, words, areas in zip(moved, columns[::2], columns[1::2], strict=True)
+    }
+    return tuple(placed.get(id(one), one) for one in masks)
 
 
 def areas_of(masks: tuple[ImageMasks, ...], device: torch.device) -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any, Self, cast
 import torch
 from torch import Tensor
 
-from .image_masks import ImageMasks
+from .image_masks import ImageMasks, masks_on
 from .ops.sums import sums_before
 from .transfer import from_host, to_device
 
@@ -39,13 +39,19 @@ class _ImageRows:
         return True
 
     def to(self, device: torch.device) -> Self:
-        """The same rows on a device; from the host to CUDA in one copy that does not wait."""
+        """The same rows on a device; from the host to CUDA in copies that do not wait."""
         if device.type == "cpu" and self.is_cpu:
             return self
         columns = self._columns()
         if all(column.device == device for column in columns.values()):
             return self
-        return self._with(zip(columns, to_device([*columns.values()], device), strict=True))
+        masks = None if self.masks is None else masks_on(self.masks, device)
+        moved = zip(columns, to_device([*columns.values()], device), strict=True)
+        return self._with(moved, masks=masks)
+
+    def with_masks(self, masks: tuple[ImageMasks, ...] | None) -> Self:
+        """The same rows with other masks."""
+        return self._with((), masks=masks)
 
     def images(self, part: slice) -> Self:
         """The rows of some images, one after the other; no copies."""

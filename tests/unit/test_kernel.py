@@ -56,7 +56,7 @@ def test_interpreted_kernel_is_the_plain_path() -> None:
 
 
 @pytest.mark.parametrize(
-    "mutation", ["first", "strict", "reusable", "iou for crowds", "one shape", "used"]
+    "mutation", ["first", "strict", "reusable", "iou for crowds", "one shape", "used", "came"]
 )
 def test_a_wrong_kernel_would_be_found(mutation: str) -> None:
     report = run("interpret.py", "12", mutation, interpret=True)
@@ -87,7 +87,7 @@ def test_interpreted_kernels_of_masks_are_the_plain_path() -> None:
 
 
 @pytest.mark.parametrize(
-    "mutation", ["at half", "sign", "one pixel later", "crowds", "rows", "classes"]
+    "mutation", ["at half", "sign", "one pixel later", "crowds", "areas", "classes"]
 )
 def test_a_wrong_kernel_of_masks_would_be_found(mutation: str) -> None:
     report = run("interpret_masks.py", mutation, interpret=True)
@@ -101,8 +101,9 @@ def test_kernels_compile_for_three_generations(capsys: pytest.CaptureFixture[str
     for row in rows:
         assert row["fma"] == 0, row
         if row["kernel"] in ("match_kernel", "overlap_kernel"):
-            assert row["float32"] == 0, row
-            assert row["divisions"] > 0, row
+            # The overlap of a match is recorded in float32, and no other number is.
+            assert row["float32"] <= (2 if row["kernel"] == "match_kernel" else 0), row
+            assert (row["divisions"] > 0) != row["what"].endswith(" masks"), row
         assert row["local_bytes"] == 0, row
         # Of the largest histogram, with 32 warps of 64 registers a thread.
         assert row["stack_bytes"] <= (64 if row["kernel"] == "tally_kernel" else 0), row

@@ -20,7 +20,7 @@ from .box_formats import FRACTIONS, in_pixels, suspects_of_fractions
 from .faults import BAD_SIZE, Subject, Suspect, suspect, suspects_of_rows, unknown_label
 from .forms import as_images
 from .keys import PREDICTION, TARGET, check_images, check_keys, keys_of
-from .masks import placed, read_masks, suspects_of_masks, with_boxes
+from .masks import read_masks, suspects_of_masks, with_boxes
 from .numbers import on_host
 from .packing import ImageList, PackedRows, Rows, Side, columns_of
 from .per_image import (
@@ -74,11 +74,11 @@ class Batch:
 
     def to(self, device: torch.device) -> Self:
         """The same batch on another device."""
-        detections, ground_truths = self.detections.to(device), self.ground_truths.to(device)
-        if detections.masks is not None and ground_truths.masks is not None:
-            detections = replace(detections, masks=placed(detections.masks, device))
-            ground_truths = replace(ground_truths, masks=placed(ground_truths.masks, device))
-        return replace(self, detections=detections, ground_truths=ground_truths)
+        return replace(
+            self,
+            detections=self.detections.to(device),
+            ground_truths=self.ground_truths.to(device),
+        )
 
     @property
     def mask_bytes(self) -> int:

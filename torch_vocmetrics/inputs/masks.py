@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..image_masks import BitMasks, ImageMasks, RleMasks
+from ..image_masks import BitMasks, ImageMasks, RleMasks, masks_on
 from ..ops import mask_stacks, rle
 from ..ops.masks import above_half, pack_masks
 from ..ops.rle_batch import read_many
@@ -91,7 +91,7 @@ def read_masks(
         pairs.append((first or nothing, second or nothing))
     packed = _packed([one for pair in pairs for one in pair])
     alike = _alike(packed[::2], packed[1::2], device)
-    return _placed(alike[0], device), _placed(alike[1], device)
+    return masks_on(alike[0], device), masks_on(alike[1], device)
 
 
 def _read_lists(
@@ -328,14 +328,3 @@ def _decoded(masks: Sequence[RleMasks], device: torch.device) -> dict[int, Image
         id(one): BitMasks(one.size, bits, None, area)
         for one, bits, area in zip(masks, words, torch.split(areas, counts), strict=True)
     }
-
-
-def _placed(masks: Sequence[ImageMasks], device: torch.device) -> Masks:
-    """Bits on the device, those from the host with their areas in one copy that does not wait."""
-    moved = [one for one in masks if isinstance(one, BitMasks) and one.words.device != device]
-    columns = to_device([column for one in moved for column in (one.words, one.areas)], device)
-    placed = {
-        id(one): BitMasks(one.size, words, one.has_nan, areas)
-        for one, words, areas in zip(moved, columns[::2], columns[1::2], strict=True)
-    }
-    return tuple(placed.get(id(one), one) for one in masks)

@@ -106,27 +106,35 @@ def _bits_set(words):
 
 @triton.jit
 def overlap_kernel(
-    table, row, group, object_group, over_area, areas, object_areas, overlaps, block: tl.constexpr
+    table,
+    labels,
+    object_labels,
+    over_area,
+    areas,
+    object_areas,
+    words,
+    overlaps,
+    block: tl.constexpr,
 ):
-    """Overlap of pair ``program_id(0)`` of image ``program_id(1)``; arguments as of `overlaps`."""
+    """Overlap of pair ``program_id(0)`` of image ``program_id(1)``; see :func:`overlaps`."""
     image = table + tl.program_id(1).to(tl.int64) * 8
     first, count = tl.load(image), tl.load(image + 1)
     first_object, objects = tl.load(image + 2), tl.load(image + 3)
     pair = tl.program_id(0).to(tl.int64)
     if pair < count * objects:
-        rank, place = first + pair // objects, first_object + pair % objects
+        row, place = first + pair // objects, first_object + pair % objects
         overlap = tl.load(areas).to(tl.float64) * 0
-        if tl.load(group + rank) == tl.load(object_group + place):
-            size, mask = tl.load(image + 6), tl.load(row + rank)
-            mine = tl.load(image + 4).to(row.dtype, bitcast=True) + (mask - first) * size
-            other = tl.load(image + 5).to(row.dtype, bitcast=True) + (place - first_object) * size
+        if tl.load(labels + row) == tl.load(object_labels + place):
+            size = tl.load(image + 6)
+            mine = tl.load(image + 4).to(words.dtype, bitcast=True) + (row - first) * size
+            other = tl.load(image + 5).to(words.dtype, bitcast=True) + (place - first_object) * size
             common = tl.zeros([block], dtype=tl.int64)
             for start in range(0, size, block):
                 word = start + tl.arange(0, block)
                 one = tl.load(mine + word, mask=word < size, other=0)
                 common += _bits_set(one & tl.load(other + word, mask=word < size, other=0))
             shared = tl.sum(common, axis=0).to(tl.float64)
-            area = tl.load(areas + mask).to(tl.float64)
+            area = tl.load(areas + row).to(tl.float64)
             union = area + tl.load(object_areas + place).to(tl.float64) - shared
             over = tl.where(tl.load(over_area + place) != 0, area, union)
             overlap = tl.where(shared > 0, shared / over, overlap)
@@ -171,9 +179,8 @@ def decode(ends: Tensor, runs: Sequence[int], sizes: Sequence[int]) -> tuple[Ten
 def overlaps(
     first: Sequence[Tensor],
     second: Sequence[Tensor],
-    row: Tensor,
-    group: Tensor,
-    object_group: Tensor,
+    labels: Tensor,
+    object_labels: Tensor,
     over_area: Tensor,
     areas: Tensor,
     object_areas: Tensor,
@@ -190,13 +197,13 @@ def overlaps(
     ]
     table[:, 6] = [one[:1].numel() for one in first]
     table[:, 7] = np.cumsum(pairs) - pairs
-    found = torch.empty(int(pairs.sum()), dtype=torch.float64, device=row.device)
+    found = torch.empty(int(pairs.sum()), dtype=torch.float64, device=labels.device)
     if found.numel():
-        (rows,) = to_device([torch.from_numpy(table)], row.device)
-        with current(row):
+        (rows,) = to_device([torch.from_numpy(table)], labels.device)
+        with current(labels):
             for part in torch.split(rows, MOST_IMAGES):
                 overlap_kernel[(int(pairs.max()), len(part))](
-                    part, row, group, object_group, over_area, areas, object_areas, found,
+                    part, labels, object_labels, over_area, areas, object_areas, rows, found,
                     block=PAIR_BLOCK, enable_fp_fusion=False,
                 )  # fmt: skip
     return found

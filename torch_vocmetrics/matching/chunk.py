@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ..image_masks import BitMasks, ImageMasks
 from ..lanes import Lanes
 from ..ops.ordering import stable_order
 from ..ops.selection import rows_where
@@ -20,6 +21,7 @@ from .best_overlaps import best_overlaps
 from .detection import detection_setup
 from .fused import kernel_takes, match_word
 from .greedy import Matches
+from .masks import overlaps_of_stacks
 from .overlaps import known_overlaps, match_by_overlaps
 from .pairs import is_among
 from .pedestrians import crowd_counts, pedestrian_setup
@@ -40,6 +42,8 @@ class Chunk:
         num_classes: labels lie in [0, num_classes).
         image_ids: one id an image, or None.
         image_sizes: [I, 2] int32 height and width, -1 where unknown.
+        overlaps: of masks that a device has compared and dropped, see :class:`MatchProblem`; or
+            None.
     """
 
     detections: Detections
@@ -47,6 +51,7 @@ class Chunk:
     num_classes: int
     image_ids: Ids | None
     image_sizes: Tensor
+    overlaps: Tensor | None = None
 
     @property
     def device(self) -> torch.device:
@@ -60,6 +65,17 @@ class Chunk:
             detections=self.detections.to(device),
             ground_truths=self.ground_truths.to(device),
             image_sizes=self.image_sizes.to(device),
+            overlaps=None if self.overlaps is None else self.overlaps.to(device),
+        )
+
+    def comparing_masks(self, over_area: Tensor) -> Chunk:
+        """The same chunk with the overlaps of masks in place of their bits; waits for nothing."""
+        detections, ground_truths = self.detections, self.ground_truths
+        return replace(
+            self,
+            detections=detections.with_masks(_without_bits(detections.masks)),
+            ground_truths=ground_truths.with_masks(_without_bits(ground_truths.masks)),
+            overlaps=overlaps_of_stacks(detections, ground_truths, over_area),
         )
 
     def of_one_class(self) -> Chunk:
@@ -77,12 +93,14 @@ class MatchedChunk(NamedTuple):
 
     Attributes:
         records: on the device of the chunk; on CUDA to be made compact when they are read.
-        overflow: [1] int32 on CUDA, not 0 if the table of matches was too small, so that the chunk
+        overflow: [1] int32 on CUDA, not 0 if the table of matches was too small, so that ``chunk``
             must be matched again on the host; None on the host.
+        chunk: what is needed for that.
     """
 
     records: MatchRecords
     overflow: Tensor | None = None
+    chunk: Chunk | None = None
 
 
 def match_chunk(
@@ -98,30 +116,44 @@ def match_chunk(
 
     Returns:
         The records on the same device. On CUDA the host reads nothing, unless the kernel cannot be
-        used, overlaps are not those of boxes, or diagnostics are wanted: then the host matches.
+        used, overlaps are neither of boxes nor of masks, or diagnostics are wanted: then the host
+        matches.
     """
     if isinstance(protocol, DetectionProtocol) and protocol.class_agnostic:
         chunk = chunk.of_one_class()
     by_boxes, device = protocol.overlap_of == "boxes", chunk.device
-    largest = max(chunk.ground_truths.counts, default=0)
-    if device.type == "cuda" and (diagnostics or (by_boxes and not kernel_takes(largest))):
+    if device.type == "cuda" and (diagnostics or not _matches_there(protocol, chunk)):
         found = match_chunk(protocol, chunk.to(HOST), diagnostics=diagnostics)
         return MatchedChunk(found.records.to(device))
     setup = _setup(protocol, chunk)
+    if not reads_are_free(device) and protocol.overlap_of == "masks":
+        chunk = chunk.comparing_masks(setup.ground_truths.over_area)
+    if chunk.overlaps is not None:
+        setup = setup._replace(rules=setup.rules._replace(known_overlaps=True))
     lanes = Lanes.of(protocol)
     # The kernel, and overlaps other than those of boxes, go through the candidates image by image.
     by_image = not reads_are_free(device) or not by_boxes
     candidates = _candidates(setup, chunk, lanes, by_image=by_image)
-    problems = [_problem(setup, candidates, word) for word in range(lanes.words)]
+    problems = [_problem(setup, chunk, candidates, word) for word in range(lanes.words)]
     matches, overflow = _matches(protocol, setup, chunk, candidates, problems)
     records = _records(setup, chunk, matches)
     if isinstance(protocol, MissRateProtocol) and protocol.jaccard_scores:
         everything = _candidates(setup, chunk, lanes, all_detections=True)
-        counts = crowd_counts(protocol, setup, _problem(setup, everything, 0), records.score)
+        counts = crowd_counts(protocol, setup, _problem(setup, chunk, everything, 0), records.score)
         records = replace(records, image_counts=counts)
     if diagnostics:
         records = replace(records, **_diagnostics(protocol, setup, chunk, lanes))
-    return MatchedChunk(records.compact() if reads_are_free(device) else records, overflow)
+    return MatchedChunk(records.compact() if reads_are_free(device) else records, overflow, chunk)
+
+
+def _matches_there(protocol: DetectionProtocol | MissRateProtocol, chunk: Chunk) -> bool:
+    """Whether the CUDA device of a chunk can match it by itself."""
+    largest = max(chunk.ground_truths.counts, default=0)
+    return protocol.overlap_of in ("boxes", "masks") and kernel_takes(largest, chunk.device)
+
+
+def _without_bits(masks: tuple[ImageMasks, ...] | None) -> tuple[ImageMasks, ...]:
+    return tuple(one.without_bits() if isinstance(one, BitMasks) else one for one in masks or ())
 
 
 def _setup(protocol: DetectionProtocol | MissRateProtocol, chunk: Chunk) -> MatchSetup:
@@ -187,7 +219,7 @@ def _match_starts(chunk: Chunk) -> list[int]:
     return list(accumulate(rows, initial=0))
 
 
-def _problem(setup: MatchSetup, candidates: _Candidates, word: int) -> MatchProblem:
+def _problem(setup: MatchSetup, chunk: Chunk, candidates: _Candidates, word: int) -> MatchProblem:
     """The candidates in one word of lanes."""
     device, rows, objects = candidates.row.device, setup.detections, setup.ground_truths
     bits = [words[word] for words in setup.threshold_lanes]
@@ -207,7 +239,23 @@ def _problem(setup: MatchSetup, candidates: _Candidates, word: int) -> MatchProb
         epsilon=from_host([setup.epsilon], torch.float64, device),
         thresholds=from_host(setup.thresholds, torch.float64, device),
         threshold_bits=from_host(bits, torch.int64, device),
+        **_known_overlaps(setup, chunk, candidates),
     )
+
+
+def _known_overlaps(setup: MatchSetup, chunk: Chunk, candidates: _Candidates) -> dict[str, Tensor]:
+    """Columns of overlaps that are known; where there are none, columns that nobody reads."""
+    row, device = candidates.row, candidates.row.device
+    if chunk.overlaps is None:
+        none = torch.zeros(1, dtype=torch.float64, device=device)
+        return {"came": row, "overlaps": none, "overlap_starts": candidates.starts}
+    counts = zip(chunk.detections.counts, chunk.ground_truths.counts, strict=True)
+    pairs = list(accumulate((n * m for n, m in counts), initial=0))
+    return {
+        "came": setup.detections.row.index_select(0, row),
+        "overlaps": chunk.overlaps,
+        "overlap_starts": from_host(pairs, torch.int64, device),
+    }
 
 
 def _matches(
@@ -219,7 +267,7 @@ def _matches(
 ) -> tuple[list[Matches], Tensor | None]:
     """Matches of each word of lanes, of recorded detections; whether a device's table was full."""
     largest, flags, found = max(chunk.ground_truths.counts, default=0), [], []
-    if protocol.overlap_of == "boxes":
+    if protocol.overlap_of == "boxes" or chunk.overlaps is not None:
         for problem in problems:
             matches, overflow = match_word(problem, setup.rules, largest, candidates.capacity)
             found.append(matches)
@@ -295,7 +343,7 @@ def _diagnostics(
             protocol.overlap_of,
             (chunk.detections, chunk.ground_truths),
             setup,
-            _problem(setup, everything, 0),
+            _problem(setup, chunk, everything, 0),
             everything.row,
         ),
     }

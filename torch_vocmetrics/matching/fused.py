@@ -7,13 +7,14 @@ caller brings the rows there, which costs one wait a chunk.
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ..kernels.operators import operator
+from ..kernels.support import triton_works
 from ..ops.boxes import (
     BoxColumns,
     intersection_over_area,
@@ -31,9 +32,9 @@ MOST_OBJECTS = 1024
 """Objects of one image that the kernel holds in one vector."""
 
 
-def kernel_takes(largest: int) -> bool:
-    """Whether CUDA can match images of up to ``largest`` objects by itself."""
-    return largest <= MOST_OBJECTS and importlib.util.find_spec("triton") is not None
+def kernel_takes(largest: int, device: torch.device) -> bool:
+    """Whether a CUDA device can match images of up to ``largest`` objects by itself."""
+    return largest <= MOST_OBJECTS and triton_works(device)
 
 
 def match_word(
@@ -52,8 +53,7 @@ def match_word(
         The matches, on a device with unused rows and maybe two rows of a pair; and [1] int32, not 0
         if the table of the device was too small.
     """
-    operator = torch.ops.torch_vocmetrics.match_word
-    *columns, overflow = operator(*problem, *rules, largest, capacity)
+    *columns, overflow = _match_word(*problem, *rules, largest, capacity)
     return Matches(*columns), overflow
 
 
@@ -67,16 +67,30 @@ def _on_host(*arguments: Any) -> Outcome:
     taken, found = torch.zeros_like(problem.exclusive), []
     for part in runs.portions():
         some = problem.of_detections(part)
-        pairs = _candidates_by_boxes(some, rules, runs.pairs(part, torch.int32))
+        pairs = _candidates(some, rules, runs.pairs(part, torch.int32))
         matches = match_candidates(some, rules, pairs, taken)
         found.append(matches._replace(detection=matches.detection + part.start))
     return (*Matches.cat(found), torch.zeros(1, dtype=torch.int32))
 
 
-def _candidates_by_boxes(problem: MatchProblem, rules: MatchRules, pairs: Pairs) -> CandidatePairs:
+def _candidates(problem: MatchProblem, rules: MatchRules, pairs: Pairs) -> CandidatePairs:
+    if rules.known_overlaps:
+        overlap = _known_overlaps(problem, pairs)
+        return candidates(problem, rules, pairs, overlap, overlap)
     if not rules.two_shapes and (problem.thresholds > 0).all():
         pairs = pairs_that_meet(pairs, problem, rules)
     return candidates(problem, rules, pairs, *pair_overlaps(problem, rules, pairs))
+
+
+def _known_overlaps(problem: MatchProblem, pairs: Pairs) -> Tensor:
+    """[P] float64: overlaps of pairs, read from the table of all."""
+    row, place = problem.came.index_select(0, pairs.detection), pairs.ground_truth.long()
+    image = torch.searchsorted(problem.starts, row, right=True) - 1
+    first, starts = problem.starts.index_select(0, image), problem.object_starts
+    first_object, end = (starts.index_select(0, image + more) for more in (0, 1))
+    pair = (row - first) * (end - first_object) + (place - first_object)
+    pair += problem.overlap_starts.index_select(0, image)
+    return problem.overlaps.index_select(0, pair)
 
 
 def candidates(
@@ -138,17 +152,15 @@ def _unpacked(arguments: tuple[Any, ...]) -> tuple[MatchProblem, MatchRules, int
     return problem, rules, arguments[-2], arguments[-1]
 
 
-# The plain form of torch.library: its decorator loads the compiler at the first call (1.5 s).
-_LIBRARY = torch.library.Library("torch_vocmetrics", "DEF")
-_LIBRARY.define(
+_match_word = operator(
     "match_word("
     + ", ".join(f"Tensor {name}" for name in MatchProblem._fields)
     + "".join(f", bool {name}" for name in MatchRules._fields)
-    + ", int largest, int capacity) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+    + ", int largest, int capacity) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    cpu=_on_host,
+    cuda=_on_cuda,
+    fake=_shapes,
 )
-_LIBRARY.impl("match_word", _on_host, "CPU")
-_LIBRARY.impl("match_word", _on_cuda, "CUDA")
-torch.library.register_fake("torch_vocmetrics::match_word", _shapes, lib=_LIBRARY)
 
 
 def pairs_that_meet(pairs: Pairs, problem: MatchProblem, rules: MatchRules) -> Pairs:

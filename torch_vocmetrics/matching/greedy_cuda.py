@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ..kernels.support import current
 from .greedy import Matches
 from .problem import MatchProblem, MatchRules
 
@@ -122,17 +123,20 @@ def _passing(overlap, mine, thresholds, threshold_bits, num_thresholds, strict: 
 def match_kernel(
     boxes, group, present, starts, match_starts, object_boxes, object_group, object_starts,
     counted, exclusive, over_area, regions, epsilon, thresholds, threshold_bits,
+    came, overlaps, overlap_starts,
     match_detection, match_ground_truth, match_overlap, match_positive, match_ignored, overflow,
     num_detections, num_objects, num_thresholds,
     size: tl.constexpr, inclusive: tl.constexpr, strict: tl.constexpr, best_only: tl.constexpr,
     last_wins: tl.constexpr, two_shapes: tl.constexpr, used_matches: tl.constexpr,
+    known_overlaps: tl.constexpr,
 ):
     """Match the detections of image ``program_id(0)``; arguments as in ``MatchProblem``."""
     image = tl.program_id(0)
     indices = tl.arange(0, size)
     first = tl.load(object_starts + image)
     at = first + indices
-    valid = at < tl.load(object_starts + image + 1)
+    end = tl.load(object_starts + image + 1)
+    valid = at < end
     its_group = tl.load(object_group + at, mask=valid, other=-1)
     counts = tl.load(counted + at, mask=valid, other=0)
     uses = tl.load(exclusive + at, mask=valid, other=0)
@@ -142,8 +146,13 @@ def match_kernel(
     slot_end = tl.load(match_starts + image + 1)
     for row in range(tl.load(starts + image), tl.load(starts + image + 1)):
         mine = its_group == tl.load(group + row)
-        overlap = _overlaps(boxes, row, num_detections, object_boxes, num_objects, at, valid,
-                            by_area, epsilon, inclusive)
+        if known_overlaps:
+            pair = (tl.load(came + row) - tl.load(starts + image)) * (end - first) + indices
+            pair += tl.load(overlap_starts + image)
+            overlap = tl.load(overlaps + pair, mask=valid, other=0.0)
+        else:
+            overlap = _overlaps(boxes, row, num_detections, object_boxes, num_objects, at, valid,
+                                by_area, epsilon, inclusive)
         passes = _passing(overlap, mine, thresholds, threshold_bits, num_thresholds, strict)
         covered, ignore_passes = overlap, passes
         if two_shapes:
@@ -194,16 +203,22 @@ def launch(
     overflow = rows.new_zeros(1, dtype=torch.int32)
     images, size = problem.starts.shape[0] - 1, max(16, triton.next_power_of_2(largest))
     if images and problem.group.shape[0]:
-        match_kernel[(images,)](
-            *problem,
-            *table,
-            overflow,
-            problem.group.shape[0],
-            problem.object_group.shape[0],
-            problem.thresholds.shape[0],
-            size=size,
-            **rules._asdict(),
-            num_warps=1 if size <= 64 else 4,
-            enable_fp_fusion=False,
-        )
+        with current(rows):
+            match_kernel[(images,)](
+                *problem,
+                *table,
+                overflow,
+                problem.group.shape[0],
+                problem.object_group.shape[0],
+                problem.thresholds.shape[0],
+                size=size,
+                **rules._asdict(),
+                num_warps=warps_of(size),
+                enable_fp_fusion=False,
+            )
     return (*table, overflow)
+
+
+def warps_of(size: int) -> int:
+    """Enough threads that the vector of an image fits their registers."""
+    return 1 if size <= 64 else max(4, size // 64)

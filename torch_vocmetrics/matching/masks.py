@@ -9,12 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..image_masks import BitMasks, ImageMasks, RleMasks
-from ..ops import rle
+from ..image_masks import BitMasks, ImageMasks, RleMasks, areas_of
+from ..ops import mask_stacks, rle
 from ..ops.boxes import intersection_over_area, intersection_over_union
-from ..ops.masks import common_pixels, extents
+from ..ops.masks import common_pixels
 from ..ragged import Detections, GroundTruths, starts_of_images
-from ..transfer import from_host
 from .pairs import Pairs
 
 Masks = Sequence[ImageMasks]
@@ -30,15 +29,37 @@ def overlaps_of_masks(
         pairs: [P] rows as they came; images rise.
         over_area: [P] bool, crowds.
     """
+    starts = [
+        starts_of_images(side.counts, over_area.device) for side in (detections, ground_truths)
+    ]
     masks = detections.masks or (), ground_truths.masks or ()
+    return overlaps_of_pairs(pairs, masks, starts, over_area)
+
+
+def overlaps_of_stacks(
+    detections: Detections, ground_truths: GroundTruths, over_area: Tensor
+) -> Tensor:
+    """[sum of n * m] float64: overlaps of all pairs of one class and image; waits for nothing.
+
+    Args:
+        detections, ground_truths: of a chunk, with masks as bits.
+        over_area: [M] bool, crowds.
+    """
+    sides = detections.masks or (), ground_truths.masks or ()
     device = over_area.device
-    starts = tuple(starts_of_images(side.counts, device) for side in (detections, ground_truths))
-    if device.type == "cpu":  # counting common pixels looks at the extents itself
-        return overlaps_of_pairs(pairs, masks, starts, over_area)
-    close = _touching(pairs, masks).nonzero().squeeze(1)
-    some = overlaps_of_pairs(pairs.rows(close), masks, starts, over_area.index_select(0, close))
-    overlap = torch.zeros_like(over_area, dtype=torch.float64)
-    return overlap.index_copy_(0, close, some)
+    return mask_stacks.overlaps(
+        ([_words(one, device) for one in sides[0]], [_words(one, device) for one in sides[1]]),
+        (detections.labels, ground_truths.labels),
+        over_area,
+        (areas_of(sides[0], device), areas_of(sides[1], device)),
+    )
+
+
+def _words(masks: ImageMasks, device: torch.device) -> Tensor:
+    """Bits; images without masks have none."""
+    if isinstance(masks, BitMasks):
+        return masks.words
+    return torch.empty((0, 0, 0), dtype=torch.int64, device=device)
 
 
 def overlaps_of_pairs(
@@ -117,26 +138,3 @@ def _run_length_overlaps(masks: tuple[Masks, Masks], pairs: Pairs, crowd: Tensor
 
 def _rles(masks: ImageMasks) -> Sequence[rle.Rle | None]:
     return masks.as_arguments() if isinstance(masks, RleMasks) else [None] * len(masks)
-
-
-def _touching(pairs: Pairs, masks: tuple[Masks, Masks]) -> Tensor:
-    """[P] bool: the rectangles that the masks themselves fill overlap; run lengths always do."""
-    device = pairs.detection.device
-    first, second = (
-        _extents(side, device).index_select(0, rows)
-        for side, rows in zip(masks, pairs, strict=True)
-    )
-    starts = torch.maximum(first[:, 0::2], second[:, 0::2])
-    ends = torch.minimum(first[:, 1::2], second[:, 1::2])
-    return (starts < ends).all(1)
-
-
-def _extents(masks: Masks, device: torch.device) -> Tensor:
-    """[N, 4] int64: rows and word columns that the masks of all images fill."""
-    unbounded = from_host([0, 2**40, 0, 2**40], torch.int64, device).unsqueeze(0)
-    parts = [
-        extents(one.words) if isinstance(one, BitMasks) else unbounded.expand(len(one), 4)
-        for one in masks
-        if len(one)
-    ]
-    return torch.cat([unbounded[:0], *parts])

@@ -35,8 +35,8 @@ def register_overlap(name: str, overlap: Overlap) -> None:
 
     Args:
         name: as protocols write it.
-        overlap: the function, see :data:`Overlap`. It runs on the host or on a device, wherever the
-            rows are, and gets the same values for the same pair whatever the other pairs are.
+        overlap: the function, see :data:`Overlap`. It runs on the host, and gives the same values
+            for the same pair whatever the other pairs are.
 
     Example:
         >>> def everything(detections, ground_truths, pairs, over_area):
@@ -74,7 +74,7 @@ def known_overlaps(
         over_area: [M] bool, ground truths whose overlap is over the detection's area.
         least: the lowest threshold; pairs of smaller overlap are left out.
 
-    A device is read for the number of pairs.
+    On the host alone, where the number of pairs is known.
     """
     overlap, runs = OVERLAPS[overlap_of], PairRuns.of(*groups)
     detections, objects, overlaps = [], [], []
@@ -92,11 +92,6 @@ def known_overlaps(
 
 
 def match_by_overlaps(problem: MatchProblem, rules: MatchRules, known: KnownOverlaps) -> Matches:
-    """:func:`fused.match_word` with known overlaps, on the host; the matches on the device."""
-    device = problem.group.device
-    pairs = Pairs(*(column.cpu() for column in known.pairs))
-    host = MatchProblem(*(column.cpu() for column in problem))
-    overlap = known.overlap.cpu()
-    found = candidates(host, rules, pairs, overlap, overlap)
-    matches = match_candidates(host, rules, found, torch.zeros_like(host.exclusive))
-    return Matches(*(column.to(device) for column in matches))
+    """:func:`fused.match_word` with known overlaps of some pairs, on the host."""
+    found = candidates(problem, rules, known.pairs, known.overlap, known.overlap)
+    return match_candidates(problem, rules, found, torch.zeros_like(problem.exclusive))

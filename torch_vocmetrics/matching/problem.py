@@ -18,6 +18,7 @@ class MatchRules(NamedTuple):
         last_wins: of equal overlaps the last ground truth is preferred (COCO), else the first.
         two_shapes: ground truths have a region beside the shape in which they count.
         used_matches: a detection matches a taken ground truth all the same, and is then ignored.
+        known_overlaps: overlaps are not those of boxes, and are known.
     """
 
     inclusive: bool
@@ -26,6 +27,7 @@ class MatchRules(NamedTuple):
     last_wins: bool
     two_shapes: bool = False
     used_matches: bool = False
+    known_overlaps: bool = False
 
 
 class GroundTruthRows(NamedTuple):
@@ -118,6 +120,10 @@ class MatchProblem(NamedTuple):
         epsilon: [1] float64, added to what overlaps are over.
         thresholds: [T] float64, rising.
         threshold_bits: [T] int64, the lanes of each threshold.
+        came: [N] int64 row of each detection among those of all images as they came.
+        overlaps: [sum of n * m] float64, where they are known: those of every detection with every
+            ground truth of its image, by image and then in the order in which both came.
+        overlap_starts: [I] int64, the first of each image.
     """
 
     boxes: Tensor
@@ -135,9 +141,15 @@ class MatchProblem(NamedTuple):
     epsilon: Tensor
     thresholds: Tensor
     threshold_bits: Tensor
+    came: Tensor
+    overlaps: Tensor
+    overlap_starts: Tensor
 
     def of_detections(self, part: slice) -> MatchProblem:
         """The same for consecutive detections; ``starts`` are those of all."""
         return self._replace(
-            boxes=self.boxes[:, part], group=self.group[part], present=self.present[part]
+            boxes=self.boxes[:, part],
+            group=self.group[part],
+            present=self.present[part],
+            came=self.came[part],
         )

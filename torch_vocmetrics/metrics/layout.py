@@ -129,7 +129,7 @@ class LayoutAP(RecordMetric[LayoutResult]):
         pending = (*state.pending, batch)
         fill = Fill(state.fill.rows + batch.layouts.part_labels.shape[0])
         state = replace(state, pending=pending, fill=fill)
-        full = fill.is_full or len(pending) >= MOST_PENDING
+        full = fill.is_full(batch.layouts.boxes.device) or len(pending) >= MOST_PENDING
         return self._flushed(state) if full else state
 
     def _boxes_of_sides(self, batch: Any) -> tuple[Tensor, Tensor]:

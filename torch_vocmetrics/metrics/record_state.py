@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from operator import mul
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from ..inputs.box_scale import BoxScale
@@ -19,6 +21,9 @@ CHUNK_ROWS = 2**16
 CHUNK_PAIRS = 2**22
 CHUNK_MASK_BYTES = 2**25
 """A chunk is matched when it holds so many rows, pairs (by their bound), or bytes of masks."""
+SHARE_OF_MEMORY = 64
+"""Of a device's memory, one part in so many is for the masks of a chunk, as matching it has much
+the same cost whatever it holds."""
 
 
 class Fill(NamedTuple):
@@ -43,14 +48,22 @@ class Fill(NamedTuple):
             self.mask_bytes + batch.mask_bytes,
         )
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the chunk is to be matched."""
+    def is_full(self, device: torch.device) -> bool:
+        """Whether the chunk is to be matched on the device."""
         return (
             self.rows >= CHUNK_ROWS
             or self.pairs >= CHUNK_PAIRS
-            or self.mask_bytes >= CHUNK_MASK_BYTES
+            or self.mask_bytes >= max(CHUNK_MASK_BYTES, _share_of_memory(device))
         )
+
+
+@cache
+def _share_of_memory(device: torch.device) -> int:
+    """Bytes of a CUDA device that a chunk may take for masks; 0 for others."""
+    if device.type != "cuda" or not torch.cuda.is_available():
+        return 0
+    total: int = torch.cuda.get_device_properties(device).total_memory
+    return total // SHARE_OF_MEMORY
 
 
 NOTHING_PENDING = Fill()

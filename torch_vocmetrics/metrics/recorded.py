@@ -190,7 +190,9 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
             box_scales=state.box_scales,
             unread=state.unread,
         )
-        full = state.fill.is_full or len(state.pending) >= MOST_PENDING
+        full = (
+            state.fill.is_full(batch.detections.boxes.device) or len(state.pending) >= MOST_PENDING
+        )
         return self._flushed(state) if full else state
 
     def _distinct(self) -> Sequence[Sequence[MatchRecords]]:
@@ -308,7 +310,9 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
                 found = self._match(protocol, chunk)
                 matched[number].append(found.records)
                 if found.overflow is not None:
-                    unread.append(Unread(number, found.records, chunk, found.overflow))
+                    unread.append(
+                        Unread(number, found.records, found.chunk or chunk, found.overflow)
+                    )
         return replace(
             state,
             tables=tuple(map(appended, state.tables, matched)),

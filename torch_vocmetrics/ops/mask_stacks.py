@@ -56,8 +56,7 @@ def decode(
 
 def overlaps(
     masks: tuple[Sequence[Tensor], Sequence[Tensor]],
-    row: Tensor,
-    groups: tuple[Tensor, Tensor],
+    labels: tuple[Tensor, Tensor],
     over_area: Tensor,
     areas: tuple[Tensor, Tensor],
 ) -> Tensor:
@@ -65,15 +64,14 @@ def overlaps(
 
     Args:
         masks: words of the detections [n, H, words] and of the objects [m, H, words] of each image.
-        row: [N] int64, the place in which each detection came; detections stand image by image.
-        groups: [N] and [M]: those of different groups never meet, their overlap is 0.
+        labels: [N] and [M] int64: those of different labels are not compared, their overlap is 0.
         over_area: [M] bool, objects whose overlap is over the detection's area.
-        areas: [N] of the detections as they came, and [M] int64.
+        areas: [N] and [M] float64.
 
     Returns:
         [sum of n * m] float64, by image, detection, object.
     """
-    found: Tensor = _overlaps(list(masks[0]), list(masks[1]), row, *groups, over_area, *areas)
+    found: Tensor = _overlaps(list(masks[0]), list(masks[1]), *labels, over_area, *areas)
     return found
 
 
@@ -116,29 +114,27 @@ def _decoded_one_by_one(
 def _overlaps_one_by_one(
     first: Sequence[Tensor],
     second: Sequence[Tensor],
-    row: Tensor,
-    group: Tensor,
-    object_group: Tensor,
+    labels: Tensor,
+    object_labels: Tensor,
     over_area: Tensor,
     areas: Tensor,
     object_areas: Tensor,
 ) -> Tensor:
-    found = [torch.zeros(0, dtype=torch.float64, device=row.device)]
+    found = [torch.zeros(0, dtype=torch.float64, device=labels.device)]
     start = other_start = 0
     for mine, others in zip(first, second, strict=True):
-        i = torch.arange(len(mine), device=row.device).repeat_interleave(len(others))
-        j = torch.arange(len(others), device=row.device).repeat(len(mine))
-        rank, place = i + start, j + other_start
-        came = row.index_select(0, rank)
-        common = common_pixels(mine, others, came - start, j).to(torch.float64)
-        area = areas.index_select(0, came).to(torch.float64)
-        other = object_areas.index_select(0, place).to(torch.float64)
+        i = torch.arange(len(mine), device=labels.device)
+        j = torch.arange(len(others), device=labels.device)
+        i, j = i.repeat_interleave(len(others)), j.repeat(len(mine))
+        row, place = i + start, j + other_start
+        common = common_pixels(mine, others, i, j).to(torch.float64)
+        area, other = areas.index_select(0, row), object_areas.index_select(0, place)
         overlap = torch.where(
             over_area.index_select(0, place),
             intersection_over_area(common, area),
             intersection_over_union(common, area, other),
         )
-        same = group.index_select(0, rank) == object_group.index_select(0, place)
+        same = labels.index_select(0, row) == object_labels.index_select(0, place)
         found.append(torch.where(same, overlap, 0.0))
         start, other_start = start + len(mine), other_start + len(others)
     return torch.cat(found)
@@ -166,13 +162,13 @@ def _decoded_at_once(
 
 
 def _overlaps_at_once(
-    first: Sequence[Tensor], second: Sequence[Tensor], row: Tensor, *columns: Tensor
+    first: Sequence[Tensor], second: Sequence[Tensor], labels: Tensor, *columns: Tensor
 ) -> Tensor:
-    if not triton_works(row.device):
-        return _overlaps_one_by_one(first, second, row, *columns)
+    if not triton_works(labels.device):
+        return _overlaps_one_by_one(first, second, labels, *columns)
     from ..kernels import masks  # noqa: PLC0415
 
-    return masks.overlaps(first, second, row, *columns)
+    return masks.overlaps(first, second, labels, *columns)
 
 
 # Without values -----------------------------------------------------------------------------------
@@ -193,10 +189,10 @@ def _decoded_shapes(
 
 
 def _overlaps_shapes(
-    first: Sequence[Tensor], second: Sequence[Tensor], row: Tensor, *_: Tensor
+    first: Sequence[Tensor], second: Sequence[Tensor], labels: Tensor, *_: Tensor
 ) -> Tensor:
     pairs = sum(len(one) * len(other) for one, other in zip(first, second, strict=True))
-    return row.new_empty(pairs, dtype=torch.float64)
+    return labels.new_empty(pairs, dtype=torch.float64)
 
 
 _pack = operator(
@@ -212,8 +208,8 @@ _decode = operator(
     fake=_decoded_shapes,
 )
 _overlaps = operator(
-    "mask_overlaps(Tensor[] first, Tensor[] second, Tensor row, Tensor group, "
-    "Tensor object_group, Tensor over_area, Tensor areas, Tensor object_areas) -> Tensor",
+    "mask_overlaps(Tensor[] first, Tensor[] second, Tensor labels, Tensor object_labels, "
+    "Tensor over_area, Tensor areas, Tensor object_areas) -> Tensor",
     cpu=_overlaps_one_by_one,
     cuda=_overlaps_at_once,
     fake=_overlaps_shapes,

@@ -22,6 +22,7 @@ from ..lanes import Lanes
 from ..ops.ordering import rank_in_group, stable_order
 from ..ops.selection import rows_where, take
 from ..ops.sums import sums_before
+from ..transfer import to_device
 from .columns import refuse_partial_order
 
 Ids = tuple[int | str, ...]
@@ -185,7 +186,9 @@ class MatchRecords:
     def to(self, device: torch.device) -> Self:
         """The same records on another device."""
         given = [name for name in (*TENSORS, *OPTIONAL) if getattr(self, name) is not None]
-        return replace(self, **{name: getattr(self, name).to(device) for name in given})
+        columns = to_device([getattr(self, name) for name in given], device)
+        placed: dict[str, Any] = dict(zip(given, columns, strict=True))
+        return replace(self, **placed)
 
     def compact(self, limit: int | None = None) -> Self:
         """The same outcomes with the fewest rows; waits for the device.

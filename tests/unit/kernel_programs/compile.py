@@ -8,14 +8,19 @@ from typing import Any
 from compiling import GENERATIONS, compiled
 
 from torch_vocmetrics.kernels import confusion, masks
-from torch_vocmetrics.matching.greedy_cuda import match_kernel
+from torch_vocmetrics.matching.greedy_cuda import match_kernel, warps_of
 
-FLOAT64 = ("boxes", "object_boxes", "regions", "epsilon", "thresholds")
+FLOAT64 = ("boxes", "object_boxes", "regions", "epsilon", "thresholds", "overlaps")
 SIZES = ("num_detections", "num_objects", "num_thresholds")
 
 
 def greedy(
-    capability: int, size: int, *, best_only: bool = False, two_shapes: bool = False
+    capability: int,
+    size: int,
+    *,
+    best_only: bool = False,
+    two_shapes: bool = False,
+    known: bool = False,
 ) -> dict[str, Any]:
     constants = {
         "size": size,
@@ -25,12 +30,14 @@ def greedy(
         "last_wins": not best_only,
         "two_shapes": two_shapes,
         "used_matches": two_shapes,
+        "known_overlaps": known,
     }
     types = dict.fromkeys(match_kernel.arg_names, "*i64") | dict.fromkeys(SIZES, "i32")
     types |= dict.fromkeys(FLOAT64, "*fp64") | {"over_area": "*i1"}
-    warps = 1 if size <= 64 else 4
-    what = f"{size} objects" + " VOC" * best_only + " pedestrians" * two_shapes
-    return {"what": what} | compiled(match_kernel, types, constants, capability, warps)
+    types |= {"overflow": "*i32", "match_overlap": "*fp32"}
+    what = f"{size} objects" + " VOC" * best_only + " pedestrians" * two_shapes + " masks" * known
+    used = compiled(match_kernel, types, constants, capability, warps_of(size))
+    return {"what": what} | used
 
 
 def tally(capability: int, prediction: str, cells: int) -> dict[str, Any]:
@@ -59,14 +66,16 @@ def decoding(capability: int) -> dict[str, Any]:
 
 def comparing(capability: int) -> dict[str, Any]:
     types = dict.fromkeys(masks.overlap_kernel.arg_names, "*i64")
-    types |= {"over_area": "*i1", "overlaps": "*fp64"}
+    types |= {"over_area": "*i1"} | dict.fromkeys(("areas", "object_areas", "overlaps"), "*fp64")
     used = compiled(masks.overlap_kernel, types, {"block": masks.PAIR_BLOCK}, capability, 4)
     return {"what": "pairs"} | used
 
 
 rows = []
 for sm in GENERATIONS:
-    rows += [greedy(sm, size) for size in (16, 64, 256)]
+    rows += [greedy(sm, size) for size in (16, 64, 256, 512, 1024)]
+    rows += [greedy(sm, size, two_shapes=True) for size in (512, 1024)]
+    rows += [greedy(sm, 32, known=True)]
     rows += [greedy(sm, 32, best_only=True), greedy(sm, 32, two_shapes=True)]
     rows += [tally(sm, "bf16", cells) for cells in (512, 4096, 32768, 0)]
     rows += [tally(sm, "fp32", 1024), tally(sm, "i64", 512), tally(sm, "u8", 32768)]

@@ -31,6 +31,33 @@ def match_starts(counts: list[int], object_counts: list[int]) -> torch.Tensor:
     return torch.tensor([0, *torch.tensor(sizes).cumsum(0).tolist()])
 
 
+def no_overlaps(detections: int) -> dict[str, torch.Tensor]:
+    """Columns that are read only where overlaps are known."""
+    nothing = torch.zeros(1, dtype=torch.float64)
+    return {
+        "came": torch.arange(detections),
+        "overlaps": nothing,
+        "overlap_starts": torch.zeros(1, dtype=torch.int64),
+    }
+
+
+def with_overlaps(rows: MatchProblem, seed: int) -> MatchProblem:
+    """Overlaps of their own in place of those of boxes, with ties; rows came in another order."""
+    rng = torch.Generator().manual_seed(seed)
+    counts, others = rows.starts.diff(), rows.object_starts.diff()
+    pairs = counts * others
+    levels = torch.tensor([0.0, 0.3, 0.5, 0.55, 0.6, 0.9, 1.0], dtype=torch.float64)
+    came = [
+        int(a) + torch.randperm(int(n), generator=rng)
+        for a, n in zip(rows.starts, counts, strict=False)
+    ]
+    return rows._replace(
+        came=torch.cat(came),
+        overlaps=levels[torch.randint(0, len(levels), (int(pairs.sum()),), generator=rng)],
+        overlap_starts=pairs.cumsum(0) - pairs,
+    )
+
+
 Pairs = dict[tuple[int, int], tuple[float, int, int]]
 
 
@@ -99,6 +126,7 @@ def random_rows(seed: int, *, inclusive: bool) -> MatchProblem:
         epsilon=torch.tensor([1e-6 * (seed % 5 == 4)], dtype=torch.float64),
         thresholds=THRESHOLDS,
         threshold_bits=torch.tensor([0b001001001001, 0b010010010010, 0b100100100100]),
+        **no_overlaps(sum(counts)),
     )
 
 
@@ -155,6 +183,7 @@ def directed(
         epsilon=torch.zeros(1, dtype=torch.float64),
         thresholds=THRESHOLDS,
         threshold_bits=torch.tensor([1, 2, 4]),
+        **no_overlaps(2),
     )
 
 
@@ -169,6 +198,8 @@ def mutated(rows: MatchProblem, rules: MatchRules, mutation: str) -> Any:
         return rows._replace(over_area=torch.zeros_like(rows.over_area)), rules
     if mutation == "one shape":
         return rows, rules._replace(two_shapes=not rules.two_shapes)
+    if mutation == "came":
+        return rows._replace(came=rows.came.sort().values), rules
     if mutation == "used":
         return rows, rules._replace(used_matches=not rules.used_matches)
     return rows, rules
@@ -206,6 +237,10 @@ def main() -> None:
             used_matches=seed % 6 == 5 and not best_only,
         )
         cases.append((seed, random_rows(seed, inclusive=rules.inclusive), rules))
+    for seed in range(0, seeds, 3):
+        rules = coco._replace(known_overlaps=True, last_wins=seed % 2 == 0, strict=seed % 4 == 3)
+        rows = with_overlaps(random_rows(seed, inclusive=False), seed)
+        cases.append((f"known overlaps {seed}", rows, rules))
     for name, rows, rules in cases:
         largest = int(rows.object_starts.diff().max())
         capacity = int(rows.match_starts[-1])

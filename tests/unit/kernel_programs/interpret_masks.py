@@ -91,28 +91,28 @@ def comparing(report: dict[str, Any], mutation: str) -> None:
     for seed in range(4):
         rng = torch.Generator().manual_seed(seed)
         counts = [(3, 2), (0, 2), (4, 0), (1, 1), (5, 3)]
-        first, second, came, groups, others = [], [], [], [], []
+        first, second, labels, others = [], [], [], []
         for image, ((n, m), (height, width)) in enumerate(zip(counts, SIZES, strict=False)):
             size = (700, 64) if image == 4 and seed == 0 else (height, width)
             for side, many in ((first, n), (second, m)):
                 dense = torch.rand((many, *size), generator=rng) < 0.5
                 dense[1:2] = False
                 side.append(mask_stacks.pack_masks(dense))
-            came.append(torch.randperm(n, generator=rng) + sum(one[0] for one in counts[:image]))
-            groups.append(torch.randint(0, 2, (n,), generator=rng) + 2 * image)
-            others.append(torch.randint(0, 2, (m,), generator=rng) + 2 * image)
+            labels.append(torch.randint(0, 2, (n,), generator=rng))
+            others.append(torch.randint(0, 2, (m,), generator=rng))
         areas = [
-            torch.cat([mask_stacks.mask_areas(one) for one in side]) for side in (first, second)
+            torch.cat([mask_stacks.mask_areas(one) for one in side]).double()
+            for side in (first, second)
         ]
         crowd = torch.rand(len(areas[1]), generator=rng) < 0.3
-        columns = [torch.cat(came), torch.cat(groups), torch.cat(others), crowd, *areas]
+        columns = [torch.cat(labels), torch.cat(others), crowd, *areas]
         wanted = mask_stacks._overlaps_one_by_one(first, second, *columns)
         if mutation == "crowds":
-            columns[3] = ~crowd
-        if mutation == "rows":
-            columns[0] = torch.arange(len(columns[0]))
+            columns[2] = ~crowd
+        if mutation == "areas":
+            columns[3] = columns[3].flip(0)
         if mutation == "classes":
-            columns[1] = columns[1] // 2 * 2
+            columns[0] = torch.zeros_like(columns[0])
         got = kernels.overlaps(first, second, *columns)
         report["differing"] += [] if torch.equal(got, wanted) else [f"comparing {seed}"]
         report["meeting"] += int((wanted > 0).sum())
