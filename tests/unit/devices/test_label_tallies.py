@@ -72,9 +72,10 @@ def test_plain_operations_on_a_device_are_the_loop(
 
 def test_one_operator_a_stack() -> None:
     """From logits on a device and targets on the host: one copy and one operator."""
-    logits, targets = torch.rand(2, K, 6, 7), torch.randint(0, K, (2, 6, 7))
+    logits, targets = torch.rand(2, K, 6, 7), torch.randint(1, K + 1, (2, 6, 7))
     with host_backed_cuda(refuse=True) as counts:
-        metric = MeanIoU("voc2012", num_classes=K)
+        # Without a class 0, as the first targets are tested for being black and white.
+        metric = MeanIoU("voc2012", num_classes=K, label_ids=range(1, K + 1))
         there = moved(logits)
         metric.update(there, targets)  # the tables of labels go over once
         counts.reset()

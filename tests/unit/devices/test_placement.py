@@ -11,7 +11,8 @@ from fake_cuda import fake_cuda
 from host_backed_cuda import DeviceTensor, host_backed_cuda, moved
 from torch import Tensor
 
-from torch_vocmetrics import ClassificationAP, DetectionAP, LayoutAP, MeanIoU, distributed
+from torch_vocmetrics import ClassificationAP, DetectionAP, LayoutAP, MeanIoU
+from torch_vocmetrics.distributed import transport
 from torch_vocmetrics.kernels import support
 from torch_vocmetrics.transfer import to_device, to_host, work_device
 
@@ -232,21 +233,21 @@ def nccl(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_bytes_go_over_the_device_of_the_metric(nccl: pytest.MonkeyPatch) -> None:
     own = torch.device("cuda", 1)
-    assert distributed._transport_device(None, own) == own
+    assert transport.transport_device(None, own) == own
     nccl.setenv("LOCAL_RANK", "2")
-    assert distributed._transport_device(None, own) == own
-    assert distributed._transport_device(None, torch.device("cpu")) == torch.device("cuda", 2)
+    assert transport.transport_device(None, own) == own
+    assert transport.transport_device(None, torch.device("cpu")) == torch.device("cuda", 2)
 
 
 def test_an_empty_rank_takes_the_device_of_its_launcher(nccl: pytest.MonkeyPatch) -> None:
-    assert distributed._transport_device(None, None) == torch.device("cuda", 0)
+    assert transport.transport_device(None, None) == torch.device("cuda", 0)
     nccl.setenv("LOCAL_RANK", "3")
-    assert distributed._transport_device(None, None) == torch.device("cuda", 3)
+    assert transport.transport_device(None, None) == torch.device("cuda", 3)
     nccl.setenv("LOCAL_RANK", "4")  # each process sees its own card only
-    assert distributed._transport_device(None, None) == torch.device("cuda", 0)
+    assert transport.transport_device(None, None) == torch.device("cuda", 0)
     nccl.setattr(torch.cuda, "current_device", lambda: 2)
     nccl.setenv("LOCAL_RANK", "1")
-    assert distributed._transport_device(None, None) == torch.device("cuda", 2)
+    assert transport.transport_device(None, None) == torch.device("cuda", 2)
 
 
 def test_a_group_is_asked_for_its_own_device_first(nccl: pytest.MonkeyPatch) -> None:
@@ -254,7 +255,7 @@ def test_a_group_is_asked_for_its_own_device_first(nccl: pytest.MonkeyPatch) -> 
         bound_device_id = torch.device("cuda", 3)
 
     nccl.setattr(dist.distributed_c10d, "_get_default_group", Group)
-    assert distributed._transport_device(None, torch.device("cuda", 1)) == Group.bound_device_id
+    assert transport.transport_device(None, torch.device("cuda", 1)) == Group.bound_device_id
 
 
 def test_compute_hands_over_the_device_of_the_metric(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,7 +271,7 @@ def test_compute_hands_over_the_device_of_the_metric(monkeypatch: pytest.MonkeyP
     with host_backed_cuda():
         metric = MeanIoU("voc2012", num_classes=K)
         maps = torch.zeros((1, 4, 4), dtype=torch.int64).to("cuda:1")
-        metric.update(maps, maps)._synced(None, None)
+        metric.update(maps, maps)._synced(None, None, None)
     assert seen == [torch.device("cuda", 1)]
 
 
