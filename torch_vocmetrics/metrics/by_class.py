@@ -194,7 +194,9 @@ class ByClass:
         size = detail_bytes(
             protocol, sum(map(len, owned.classes)), owned.num_detections, ranker.score_dtype
         )
-        return class_curves(protocol, ranker, details=size <= DETAIL_BYTES)
+        curves = class_curves(protocol, ranker, details=size <= DETAIL_BYTES)
+        owned.parts.clear()  # before the curves of all ranks come
+        return curves
 
     def _gather(self, work: Callable[[], Mapping[str, Any]]) -> list[dict[str, Any]]:
         """What the work of each rank made; where it fails, all raise."""
