@@ -9,8 +9,12 @@ import pkgutil
 
 import torch_vocmetrics
 
-# These need the extra trainers, and one of its packages changes torch: see tests/integrations.
-TRAINERS = ("torch_vocmetrics.integrations.", "torch_vocmetrics.examples.train_with_")
+# These need extras, and one of their packages changes torch: see tests/integrations.
+TRAINERS = (
+    "torch_vocmetrics.integrations.",
+    "torch_vocmetrics.examples.train_with_",
+    "torch_vocmetrics.examples.evaluate_with_",
+)
 
 MODULES = [
     importlib.import_module(module.name)
