@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from torch_vocmetrics.examples import validate_every_epoch
+from torch_vocmetrics.examples import size_bias_study, validate_every_epoch
 from torch_vocmetrics.examples.detector import TinyDetector
 from torch_vocmetrics.examples.scenes import CLASS_NAMES, SIZE, SMALLEST_VISIBLE, make_scenes
 
@@ -133,3 +133,11 @@ def test_the_torchrun_program_runs_without_torchrun():
     assert done.stdout.startswith("rank 0 of 1: 3 images, mAP ")
     assert "rank 0 alone: 3 images" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_the_size_biased_detector_loses_and_wins(capsys):
+    assert size_bias_study.main(["--seeds", "0", "1", "--resamples", "60"]) == 0
+    assert "from 1 % of the image on it wins" in capsys.readouterr().out
+    rows = [(0.0, 0.5, 0.4, 0.01), (0.01, 0.5, 0.4, 0.01)]
+    with pytest.raises(AssertionError, match=r"with a limit of 0\.01 the biased detector must win"):
+        size_bias_study.check(rows)
