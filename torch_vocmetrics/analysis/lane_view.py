@@ -151,7 +151,10 @@ class LaneView:
         return scores >= torch.tensor(score, dtype=scores.dtype)
 
     def falling(self, group: Tensor, num_groups: int, rows: Tensor | None = None) -> Tensor:
-        """Rows by group, then falling score; ties by the order of image ids, then as they stand.
+        """Rows by group, then falling score, ties as the metric breaks them.
+
+        Ties fall by the ``order`` of detections where it was given, then by image id, then as the
+        rows stand.
 
         Args:
             group: [n] integers in [0, num_groups) of the rows.
@@ -161,12 +164,15 @@ class LaneView:
         Returns:
             [n] int64: which of ``rows`` comes first, second, ...
         """
-        score, image = self.records.detections.score, self.records.detections.image
-        if rows is not None:
-            score, image = score[rows], image[rows]
-        ids = self.records.image_ids
-        position = image if ids is None else image_positions(ids, self.device)[image.long()]
-        return rank_order(group, score, (position,), num_groups)
+        detections, ids = self.records.detections, self.records.image_ids
+        order, image = self.records.match_records.order, detections.image.long()
+        position = image if ids is None else image_positions(ids, self.device)[image]
+        score, *ties = (
+            column if rows is None or column is None else column[rows]
+            for column in (detections.score, order, position)
+        )
+        assert score is not None
+        return rank_order(group, score, ties, num_groups)
 
 
 def first_of_each(values: Tensor, size: int) -> Tensor:

@@ -59,7 +59,7 @@ def error_kinds(
     bar = min(iou_threshold, rules.iou_threshold_ceiling)
     kinds = {
         row: kind_of(row, judged, bar, background_threshold, strict=strict)
-        for row in sorted(judged.detections, key=lambda row: (-row.score, row.image, row.label))
+        for row in sorted(judged.detections, key=rank)
         if row.false_positive
     }
     mends: dict[tuple[int, int], JudgedDetection] = {}
@@ -91,6 +91,11 @@ def error_kinds(
         mean_ap(hits, positives, positives, rules) - before,
         mean_ap(base, found, positives, rules) - before,
     )
+
+
+def rank(row: JudgedDetection) -> tuple[float, int, int, int]:
+    """What detections are sorted by: falling score, order, image and class."""
+    return -row.score, row.order, row.image, row.label
 
 
 def about(row: JudgedDetection, kind: str) -> tuple[int, int] | None:
@@ -128,7 +133,7 @@ def mean_ap(
         if positives[k] == 0:
             continue
         ranked = [point for point in points if point[0] == k]
-        ranked.sort(key=lambda point: (-point[1].score, point[1].image, point[1].label))
+        ranked.sort(key=lambda point: rank(point[1]))
         hits = [hit for _, _, hit in ranked]
         scores = [row.score for _, row, _ in ranked]
         values.append(one_ap(scores, hits, count, rules) if count else 0.0)

@@ -16,6 +16,7 @@ Row = TypeVar("Row")
 class JudgedDetection(NamedTuple):
     """A detection and its outcome.
 
+    ``order`` breaks ties of score; it is 0 where none was given.
     ``ground_truth`` is the matched object (row of its image, -1 for none) and ``overlap`` that
     with it. ``own`` and ``other`` are the best overlaps with objects of the same class and of other
     classes that count in any lane, with the rows of those objects (-1 for none).
@@ -25,6 +26,7 @@ class JudgedDetection(NamedTuple):
     row: int
     label: int
     score: float
+    order: int
     true_positive: bool
     ignored: bool
     ground_truth: int
@@ -52,7 +54,7 @@ class JudgedObject(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A whole data set: detections by falling score, then image and index; objects as they came."""
+    """A whole data set: detections by falling score, order, image and row; objects as they came."""
 
     detections: list[JudgedDetection]
     objects: list[JudgedObject]
@@ -94,7 +96,7 @@ def judge(
         )
         for label in range(len(names)):
             _judge_class(judged, rules, number, label, found[label], truth, iou_threshold, area)
-    judged.detections.sort(key=lambda row: (-row.score, row.image, row.row))
+    judged.detections.sort(key=lambda row: (-row.score, row.order, row.image, row.row))
     judged.objects.sort(key=lambda row: (row.image, row.row))
     return judged
 
@@ -138,6 +140,7 @@ def _judge_class(
                 index,
                 label,
                 row.score,
+                row.order,
                 g >= 0 and not ignored[g],
                 ignored[g] if g >= 0 else outside(row.box.area, chosen),
                 objects[g][1] if g >= 0 else -1,

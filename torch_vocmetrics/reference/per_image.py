@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from .error_kinds import rank
 from .judged import Judged, JudgedDetection, JudgedObject
 
 
@@ -25,9 +26,9 @@ def image_counts(judged: Judged, image: int, score: float) -> ImageCounts:
 
 
 def false_positives(judged: Judged, score: float) -> list[JudgedDetection]:
-    """False positives by falling score, then image, class and row."""
+    """False positives by falling score, order, image, class and row."""
     rows = [row for row in judged.detections if row.false_positive and row.score >= score]
-    return sorted(rows, key=lambda row: (-row.score, row.image, row.label))
+    return sorted(rows, key=rank)
 
 
 def missed_objects(judged: Judged, score: float) -> list[JudgedObject]:

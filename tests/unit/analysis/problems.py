@@ -45,7 +45,6 @@ def given(
     rules = load_protocol(shipped[kind]) if kind < 3 else random_protocol(seed)
     problem = random_problem(seed, rules)
     for one in problem.detections:
-        one.pop("order", None)  # records do not have what the user put in place of image and row
         if scores_in_unit:
             one["scores"] = one["scores"].abs()
         if mixed:

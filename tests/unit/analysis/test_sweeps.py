@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from generator import random_problem
-from support import Problem
 from unit.analysis.problems import many, recorded
 
 from torch_vocmetrics import DetectionAP, InputError, StateError, load_protocol, reference
@@ -26,13 +25,6 @@ SEEDS = range(60)
 VOC = load_protocol("detection/voc2012")
 COCO = load_protocol("detection/coco2017")
 EDGES = (-1.0, 300.0, 1024.0, 1e9)
-
-
-def without_order(seed: int, rules: object) -> Problem:
-    problem = random_problem(seed, rules)
-    for one in problem.detections:
-        one.pop("order", None)
-    return problem
 
 
 def close(got: torch.Tensor, wanted: object) -> None:
@@ -72,7 +64,7 @@ def test_thresholds_and_area_ranges_are_those_of_the_result() -> None:
 def test_small_objects_of_voc_become_difficult() -> None:
     limits = [0.0, 150.0, 401.0, 3000.0]
     for seed in range(40):
-        problem = without_order(seed, VOC)
+        problem = random_problem(seed, VOC)
         for one in problem.ground_truths:
             one.pop("area", None)
         records = recorded(VOC, problem)
@@ -146,7 +138,7 @@ def test_values_by_image_id_and_shares_of_the_image() -> None:
 
 
 def test_wrong_values() -> None:
-    problem = without_order(3, VOC)
+    problem = random_problem(3, VOC)
     records = recorded(VOC, problem)
     for call, sentence in (
         (lambda: sweep_objects(records, [1.0]), "must be a number for each of the .* objects"),
