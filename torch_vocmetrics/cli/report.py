@@ -8,18 +8,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch_vocmetrics import analysis
-
-from ..drawing import draw_boxes
 from ..errors import FileFormatError, InputError, VocMetricsError
 from ..report import compare as compare_page
 from ..report import report as report_page
 from ..report.details import common_score
+from ..report.pictures import outcome_pictures
 from .evaluate import evaluate
 from .evaluation import Evaluation
 from .outputs import check_output_file, refuse_to_overwrite
 from .pictures import find_picture, read_picture
-from .scenes import outcome_boxes
 from .streams import say, show
 
 if TYPE_CHECKING:
@@ -83,25 +80,18 @@ def _picture(args: argparse.Namespace, done: Evaluation) -> Picture | None:
     images = done.images
     if args.images is None or images is None:
         return None
-    records = done.metric.records()  # type: ignore[attr-defined]
-    score = common_score(records)
-    outcomes = analysis.image_outcomes(records, score=score, iou_threshold=None)
-    index_of = {name: index for index, name in enumerate(images.ids)}
 
-    def picture(name: Any) -> Image | None:
-        index = index_of[name]
+    def load(index: int) -> Image | None:
         file_name = images.file_names[index] if images.file_names else ""
         try:
-            path = find_picture(args.images, name, file_name)
-            image = read_picture(path, max_pixels=args.max_pixels)
+            path = find_picture(args.images, images.ids[index], file_name)
+            return read_picture(path, max_pixels=args.max_pixels)
         except (InputError, FileFormatError) as error:
             say(f"vocmetrics: warning: {error}", style="yellow")
             return None
-        return draw_boxes(
-            image, outcome_boxes(images, index, outcomes, min_score=score, truth=True)
-        )
 
-    return picture
+    metric: Any = done.metric
+    return outcome_pictures(metric, images, load, min_score=common_score(metric.records()))
 
 
 def _name(results: str) -> str:

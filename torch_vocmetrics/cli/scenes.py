@@ -12,21 +12,19 @@ from typing import Any
 from torch_vocmetrics import DetectionAP, LogAverageMissRate, analysis
 
 from .. import io
-from ..drawing import OUTCOME_STYLES, Box, class_colors, corners_of
+from ..drawing import Box, class_colors, corners_of
 from ..errors import InputError
 from ..io.names import path_inside
 from ..io.voc_folder import image_set_path
 from ..protocols import DetectionProtocol, LayoutProtocol, MissRateProtocol, Protocol
+from ..report.pictures import Images, corners_in, outcome_boxes, values_of
 from .detection import read_inputs
-from .evaluation import Images
 from .miss_rate import read_files as read_pedestrian_files
 from .options import device_of, size_limit
 from .progress import Progress
 from .updates import Files, update_from_files
 
 FLAGS = ("difficult", "iscrowd", "ignore")
-BOTTOM_UP = ("ignored", "false", "true", "truth", "missed")
-"""Outcomes in the order in which they are drawn over each other."""
 DASH = 3
 """Of objects that do not count, and of true objects beside detections."""
 
@@ -96,13 +94,13 @@ def _by_class(args: argparse.Namespace, images: Images) -> Scenes:
         if args.detections is None or args.truth:
             words = images.names(target["labels"])
             flagged = _flagged(target)
-            labels = _values(target["labels"])
-            for row, corners in enumerate(_corners(target, images)):
+            labels = values_of(target["labels"])
+            for row, corners in enumerate(corners_in(target, images)):
                 dash = DASH if flagged[row] or args.detections is not None else 0
                 found.append(Box(corners, words[row], colors[labels[row]], dash))
         if args.detections is not None:
-            words, labels = images.names(rows["labels"]), _values(rows["labels"])
-            for row, corners in enumerate(_corners(rows, images)):
+            words, labels = images.names(rows["labels"]), values_of(rows["labels"])
+            for row, corners in enumerate(corners_in(rows, images)):
                 score = float(rows["scores"][row])
                 if score >= args.min_score:
                     text = f"{words[row]} {score:.3g}"
@@ -128,65 +126,10 @@ def _by_outcome(args: argparse.Namespace, images: Images, outcomes: Any) -> Scen
     return Scenes(ids=images.ids, boxes=boxes, file_names=images.file_names)
 
 
-def outcome_boxes(
-    images: Images,
-    index: int,
-    outcomes: Any,
-    *,
-    min_score: float,
-    truth: bool = False,
-    only_true: bool = False,
-) -> list[Box]:
-    """The boxes of an image in the styles of their outcomes.
-
-    Args:
-        images: both sides.
-        index: which image.
-        outcomes: :class:`~torch_vocmetrics.analysis.input_rows.ImageOutcomes`.
-        min_score: detections below it are left out.
-        truth: draw found and ignored objects as well.
-        only_true: true positives alone.
-    """
-    target, rows = images.targets[index], images.predictions[index]
-    name = images.ids[index]
-    what = outcomes.of(name, len(rows["labels"]), len(target["labels"]))
-    layers: dict[str, list[Box]] = {name: [] for name in BOTTOM_UP}
-
-    def add(corners: Any, name: str, text: str) -> None:
-        style = OUTCOME_STYLES[name]
-        layers[name].append(Box(corners, text, style.color, style.dash))
-
-    words = images.names(target["labels"])
-    for row, corners in enumerate(_corners(target, images)):
-        if only_true or (what.objects[row] != "missed" and not truth):
-            continue
-        style = "truth" if what.objects[row] == "found" else what.objects[row]
-        add(corners, style, words[row] if style == "missed" else "")
-    words = images.names(rows["labels"])
-    scores = _values(rows["scores"])
-    for row, corners in enumerate(_corners(rows, images)):
-        if scores[row] < min_score or (only_true and what.detections[row] != "true"):
-            continue
-        add(corners, what.detections[row], f"{words[row]} {scores[row]:.3g}")
-    return [box for boxes in layers.values() for box in boxes]
-
-
-def _corners(rows: Mapping[str, Any], images: Images) -> list[Any]:
-    """The boxes of one side in pixels from 0; VOC counts from 1."""
-    offset = 1.0 if images.box_format == "xyxy" else 0.0
-    return corners_of(_values(rows["boxes"]), images.box_format, offset)
-
-
 def _flagged(target: Mapping[str, Any]) -> list[bool]:
     """Whether each object is marked as one that does not count."""
-    flags = [_values(target[key]) for key in FLAGS if key in target]
+    flags = [values_of(target[key]) for key in FLAGS if key in target]
     return [any(row) for row in zip(*flags, strict=True)] or [False] * len(target["labels"])
-
-
-def _values(rows: Any) -> list[Any]:
-    """A column as a list of plain values."""
-    values: list[Any] = rows.tolist() if hasattr(rows, "tolist") else list(rows)
-    return values
 
 
 # Person layout ------------------------------------------------------------------------------------

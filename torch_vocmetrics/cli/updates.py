@@ -14,7 +14,7 @@ from torch_vocmetrics import DetectionAP, LogAverageMissRate
 
 from ..errors import FileFormatError, InputError, VocMetricsWarning
 from ..io.entry_log import EntryLog
-from .evaluation import Images
+from ..report.pictures import Images
 
 if TYPE_CHECKING:
     from ..io import DetectionFile, GroundTruthFile
