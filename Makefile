@@ -22,8 +22,8 @@ $(VENV)/.installed: pyproject.toml .ci/constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c .ci/constraints.txt -e '.[dev,trainers]'
 	touch $@
 
-demo: setup  ## train a small detector and validate it after every epoch
-	$(BIN)/python -m torch_vocmetrics.examples.validate_every_epoch
+demo: setup  ## train a small detector, validate it after every epoch, write a report
+	$(BIN)/python -m torch_vocmetrics.examples.validate_every_epoch --report build/demo/report.html
 
 quick: setup  ## run the tests that answer within a minute
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not slow' tests/unit tests/contracts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -16,14 +17,21 @@ from torch_vocmetrics.examples.scenes import CLASS_NAMES, SIZE, SMALLEST_VISIBLE
 pytestmark = pytest.mark.slow
 
 
-def test_program_prints_one_row_per_epoch_and_the_map_rises():
+def test_program_prints_one_row_per_epoch_and_the_map_rises(tmp_path):
     command = [sys.executable, "-m", "torch_vocmetrics.examples.validate_every_epoch"]
     sizes = ["--epochs", "2", "--train-scenes", "400", "--validation-scenes", "50"]
+    has_jinja = importlib.util.find_spec("jinja2") is not None  # else without a report
+    report = ["--report", str(tmp_path / "demo" / "report.html")] if has_jinja else []
     done = subprocess.run(
-        [*command, *sizes, "--device", "cpu"], capture_output=True, text=True, check=False
+        [*command, *sizes, "--device", "cpu", *report], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     header, *rows = done.stdout.splitlines()
+    if report:
+        assert rows.pop() == f"report: {report[1]}"
+        text = (tmp_path / "demo" / "report.html").read_text()
+        assert "A tiny detector on generated scenes" in text
+        assert text.count("data:image/jpeg") > 10
     for name in ("epoch", "loss", "mAP voc2007", "mAP voc2012", "AP coco2017", "AP50"):
         assert name in header
     assert {len(row) for row in rows} == {len(header)}

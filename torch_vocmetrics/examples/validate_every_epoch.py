@@ -1,6 +1,7 @@
 """Train a tiny detector on generated scenes and validate it after every epoch, in about a minute.
 
 :func:`validate` is the part to copy: one pass over the images gives the numbers of every protocol.
+With ``--report FILE`` it ends with an HTML page on the detector that it trained.
 """
 
 from __future__ import annotations
@@ -8,12 +9,16 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
+from PIL import Image
 from torch import Tensor
 
 from torch_vocmetrics import DetectionAP, DetectionResult
+from torch_vocmetrics.report import report
+from torch_vocmetrics.report.pictures import Images, outcome_pictures
 
 from .detector import TinyDetector
 from .scenes import CLASS_NAMES, Scene, make_scenes
@@ -69,6 +74,35 @@ def batches(scenes: Sequence[Scene], device: torch.device) -> Iterator[Batch]:
         yield torch.stack([scene.image for scene in chosen]).to(device), targets
 
 
+def write_report(
+    model: TinyDetector, scenes: Sequence[Scene], device: torch.device, path: Path
+) -> None:
+    """A page on the trained detector: classes, errors, and images with what was found there."""
+    metric: Any = DetectionAP("voc2012", class_names=CLASS_NAMES, diagnostics=True)
+    predictions = list[dict[str, Tensor]]()
+    model.eval()
+    with torch.inference_mode():
+        for images, targets in batches(scenes, device):
+            predictions += model(images)
+            metric.update(predictions[-len(targets) :], targets)
+    both = Images(
+        ids=[int(scene.target["image_id"]) for scene in scenes],
+        predictions=predictions,
+        targets=[scene.target for scene in scenes],
+        class_names=CLASS_NAMES,
+        label_ids=tuple(range(len(CLASS_NAMES))),
+        box_format="xyxy",
+    )
+
+    def load(index: int) -> Image.Image:
+        pixels = scenes[index].image.mul(255).byte().permute(1, 2, 0)
+        return Image.fromarray(pixels.numpy())
+
+    picture = outcome_pictures(metric, both, load, min_score=0.3)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    report(metric, path, title="A tiny detector on generated scenes", picture=picture)
+
+
 def run(options: argparse.Namespace) -> list[float]:
     """Train, print one row per epoch, and return the mAP of voc2007 of each."""
     torch.manual_seed(options.seed)
@@ -94,6 +128,9 @@ def run(options: argparse.Namespace) -> list[float]:
         ap50 = results["coco2017"].to_dict()["AP50"]
         print(ROW.format(epoch, loss, voc2007, voc2012, coco2017, ap50, *seconds), flush=True)
         history.append(voc2007)
+    if options.report is not None:
+        write_report(model, validation, device, options.report)
+        print(f"report: {options.report}")
     return history
 
 
@@ -106,6 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=_positive, default=1, help="2 is faster on idle cores")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write an HTML page there")
     history = run(parser.parse_args(arguments))
     if len(history) > 1 and not history[-1] > history[0]:
         raise SystemExit(f"error: the mAP did not rise: {history[0]:.4f} to {history[-1]:.4f}")

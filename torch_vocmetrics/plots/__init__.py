@@ -16,16 +16,27 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PLOTTERS = {
+    "AnnotatorAgreement": "sweeps.plot_annotators",
     "Bootstrap": "bars.plot_intervals",
     "Calibration": "scores.plot_calibration",
+    "ClassNumbers": "tables.plot_class_numbers",
+    "ClassTable": "tables.plot_class_numbers",
     "ClassificationResult": "precision_recall.plot_classes",
     "CocoDetectionResult": "precision_recall.plot_coco",
+    "CombinedClassifiers": "tables.plot_combination",
     "ConfusionMatrix": "matrices.plot_confusion",
+    "CrossDatasetTable": "tables.plot_cross_dataset",
+    "DatasetStatistics": "sweeps.plot_data_set",
     "ErrorKinds": "bars.plot_error_kinds",
     "FriedmanResult": "significance.plot_critical_difference",
+    "ImageScores": "sweeps.plot_image_scores",
     "LayoutResult": "precision_recall.plot_classes",
+    "MaskQualityResult": "sweeps.plot_mask_quality",
+    "MethodTable": "tables.plot_methods",
     "MissRateCurve": "miss_rate.plot_miss_rate_curve",
     "MissRateResult": "miss_rate.plot_miss_rate",
+    "NormalizedAP": "tables.plot_normalized",
+    "OperatingPoints": "tables.plot_operating_points",
     "OptimalLRP": "scores.plot_optimal_lrp",
     "PairedBootstrap": "bars.plot_differences",
     "PrecisionRecallCurve": "precision_recall.plot_curve",
@@ -34,7 +45,11 @@ PLOTTERS = {
     "RocCurve": "roc.plot_roc",
     "ScoreCurves": "scores.plot_score_curves",
     "SegmentationResult": "matrices.plot_pixels",
+    "SubsetTable": "tables.plot_subsets",
+    "SupercategoryMeans": "tables.plot_supercategories",
+    "Sweep": "sweeps.plot_sweep",
     "VocDetectionResult": "precision_recall.plot_classes",
+    "YearTable": "sweeps.plot_years",
 }
 """The class of an object, or a base of it, and the module and function that draw it."""
 

@@ -43,9 +43,9 @@ def plot_confusion(matrix: Any, ax: Axes | None = None, *, over: str = "objects"
         InputError: for any other word.
     """
     values = array(matrix.normalized(over))
-    share = "true class" if over == "objects" else "detected class"
+    share = f"share of the {'true' if over == 'objects' else 'detected'} class"
     return draw_matrix(
-        values, matrix.names, ax, rows="true class", columns="detected class", share=share
+        values, matrix.names, ax, rows="true class", columns="detected class", label=share
     )
 
 
@@ -56,33 +56,43 @@ def draw_matrix(
     *,
     rows: str,
     columns: str,
-    share: str = "true class",
+    row_names: Sequence[str] | None = None,
+    label: str = "share of the true class",
 ) -> Axes:
-    """A square matrix of fractions; NaN is white.
+    """A matrix of fractions; NaN is white.
 
     Args:
-        values: [K, K].
-        names: K names.
+        values: [R, C].
+        names: C names.
         ax: axes to draw on; None makes a new figure.
         rows, columns: what they are.
-        share: what the fractions are of.
+        row_names: R names; those of the columns by default.
+        label: what the fractions are.
     """
     ax = axes_of(ax)
-    size = len(names)
-    drawn = ax.imshow(values, cmap="cividis", vmin=0, vmax=1, interpolation="nearest")
-    ax.figure.colorbar(drawn, ax=ax, shrink=0.9, label=f"share of the {share}", format="{x:.0%}")
-    at, small = (
-        list(range(0, size, -(-size // MOST_NAMES))),
-        9 if size <= MOST_NUMBERS else 6 if size <= 24 else 4.5,
+    drawn = ax.imshow(
+        values, cmap="cividis", vmin=0, vmax=1, interpolation="nearest", aspect="auto"
     )
-    labels = [shorten(names[k], 14) for k in at]
-    ax.set_xticks(at, labels, rotation=90, fontsize=small)
-    ax.set_yticks(at, labels, fontsize=small)
+    if row_names is None:
+        ax.set_aspect("equal")
+    ax.figure.colorbar(drawn, ax=ax, shrink=0.9, label=label, format="{x:.0%}")
     ax.set(xlabel=columns, ylabel=rows)
-    if size <= MOST_NUMBERS:
+    at, labels, size = _ticks(names)
+    ax.set_xticks(at, labels, rotation=90, fontsize=size)
+    at, labels, size = _ticks(names if row_names is None else row_names)
+    ax.set_yticks(at, labels, fontsize=size)
+    if max(values.shape) <= MOST_NUMBERS:
         for (row, column), value in np.ndenumerate(values):
             if value >= 0.005:
                 color = "black" if value > 0.6 else "white"
                 text = ax.text(column, row, f"{100 * value:.0f}", ha="center", va="center")
                 text.set(fontsize=7, color=color)
     return ax
+
+
+def _ticks(names: Sequence[str]) -> tuple[list[int], list[str], float]:
+    """Which rows are named, their names, and the size of the letters."""
+    count = len(names)
+    at = list(range(0, count, -(-count // MOST_NAMES)))
+    size = 9.0 if count <= MOST_NUMBERS else 6.0 if count <= 24 else 4.5
+    return at, [shorten(names[k], 14) for k in at], size

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import math
+import pkgutil
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +21,7 @@ from torch_vocmetrics import (
     LayoutAP,
     LogAverageMissRate,
     MeanIoU,
+    analysis,
 )
 from torch_vocmetrics.analysis.confusion import ConfusionMatrix
 from torch_vocmetrics.analysis.lrp import OptimalLRP
@@ -30,6 +34,7 @@ from torch_vocmetrics.plots import PLOTTERS, bars, plot, style
 from torch_vocmetrics.plots.miss_rate import compare_miss_rates
 from torch_vocmetrics.plots.precision_recall import envelope
 from torch_vocmetrics.results import PrecisionRecallCurve
+from torch_vocmetrics.results.plotted import Plotted
 
 matplotlib = pytest.importorskip("matplotlib", reason="drawings need the extra plots")
 matplotlib.use("Agg")
@@ -91,6 +96,54 @@ def score_curves() -> ScoreCurves:
 
 def some(count: int) -> torch.Tensor:
     return torch.linspace(0.1, 0.9, count, dtype=torch.float64)
+
+
+def more_examples() -> list[Any]:
+    """Objects with the fields that their drawings read, whatever else the classes have."""
+    names, few, many = ("a", "b", HOSTILE), some(3), some(30)
+    boxes = torch.linspace(0.5, 1, 40)
+    sized = {"value": (0.5, 0.75, 0.9), "property": "iou_threshold", "class_names": names}
+    columns = {
+        "class_name": names,
+        "average_precision": few,
+        "average_precision_50": few + 0.1,
+        "average_precision_75": few - 0.1,
+        "average_recall": torch.full((3,), math.nan),
+    }
+    return [
+        made("Sweep", mean=few, average_precision=few.repeat(3, 1).T * few, **sized),
+        made("Sweep", mean=few, average_precision=few[:, None], **sized | {"value": names}),
+        made("YearTable", year=("2010", "2011", "2012"), mean_best=few, mean_median=few * 0.8),
+        made(
+            "AnnotatorAgreement",
+            num_workers=torch.arange(1, 4),
+            precision=torch.tensor([0.9, 0.8, 0.7]),
+            recall=few,
+            expert_precision=torch.tensor([0.9]),
+            expert_recall=torch.tensor([0.8]),
+        ),
+        made("MaskQualityResult", box_iou=boxes, mask_iou=boxes * 0.9),
+        made("ImageScores", f_score=many),
+        made(
+            "DatasetStatistics",
+            objects_per_image=torch.tensor([1, 1, 3, 7]),
+            classes_per_image=torch.tensor([1, 1, 2, 2]),
+        ),
+        made("ClassTable", **columns),
+        made("ClassNumbers", **columns),
+        made("SupercategoryMeans", supercategory=names, **columns),
+        made("NormalizedAP", normalized=few * 0.9, chance=few * 0.1, **columns),
+        made("CombinedClassifiers", class_name=names, best=few, mean=few, learned=few),
+        made("SubsetTable", name=names, log_average_miss_rate=few),
+        made("OperatingPoints", name=names, f_score=few, precision=few, recall=few),
+        made("MethodTable", method=names, class_name=("x", "y"), value=few.repeat(2, 1).T),
+        made("CrossDatasetTable", detector=names, data_set=("x", "y"), mean=few.repeat(2, 1).T),
+    ]
+
+
+def made(kind: str, /, **fields: Any) -> Any:
+    """An object of a class of this name."""
+    return type(kind, (Plotted, SimpleNamespace), {})(**fields)
 
 
 def examples() -> dict[str, Any]:
@@ -171,6 +224,7 @@ def examples() -> dict[str, Any]:
         ),
         friedman_test(values, methods),
         rank_correlation(values.mean(dim=1), values[:, 0], methods),
+        *more_examples(),
     ]
     return {f"{type(one).__name__}-{number}": one for number, one in enumerate(found)}
 
@@ -435,9 +489,8 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
 def test_what_has_no_drawing_says_so() -> None:
     with pytest.raises(InputError, match="no drawing of such an object, got int"):
         plot(3)
-    points = score_curves().best()
-    with pytest.raises(InputError, match="got OperatingPoints"):
-        points.plot()
+    with pytest.raises(InputError, match="got Drawing"):
+        made("Drawing").plot()
 
 
 def test_wrong_names_are_refused() -> None:
@@ -450,3 +503,60 @@ def test_wrong_names_are_refused() -> None:
         EXAMPLES["CocoDetectionResult-2"].plot(area="tiny")
     with pytest.raises(InputError, match="has no IoU thresholds"):
         EXAMPLES["LayoutResult-3"].plot(iou_threshold=0.5)
+
+
+def test_every_plotted_class_is_one_of_the_package() -> None:
+    """Names in the table of drawings are classes that exist, and have the fields that are read."""
+    for module in pkgutil.iter_modules(analysis.__path__):
+        importlib.import_module(f"{analysis.__name__}.{module.name}")
+    importlib.import_module("torch_vocmetrics.metrics.mask_quality")
+    classes = {
+        kind.__name__: kind for kind in _subclasses(Plotted) if "test" not in kind.__module__
+    }
+    assert set(PLOTTERS) <= set(classes)
+    for one in more_examples():
+        fields = set(vars(one))
+        missing = fields - {field.name for field in dataclasses.fields(classes[type(one).__name__])}
+        extra = {"average_precision_50", "average_precision_75", "average_recall", "class_name"}
+        assert missing <= extra, type(one).__name__
+
+
+def _subclasses(kind: type) -> list[type]:
+    own = kind.__subclasses__()
+    return [*own, *(deeper for one in own for deeper in _subclasses(one))]
+
+
+def test_a_sweep_and_its_interval() -> None:
+    sweep = more_examples()[0]
+    ax = sweep.plot(lower=[0.0, 0.4, 0.8], upper=[0.2, 0.6, 0.95])
+    for x, y in zip(sweep.value, sweep.mean.tolist(), strict=True):
+        assert has_color_at(ax, x, y, style.BLUE)
+    assert has_color_at(ax, 0.75, 0.42, style.BLACK)
+    assert ax.get_xlabel() == "iou threshold"
+    with pytest.raises(InputError, match="both ends are needed"):
+        sweep.plot(lower=[0.0, 0.4, 0.8])
+    with pytest.raises(InputError, match="both ends are needed"):
+        sweep.plot(lower=[0.0], upper=[1.0])
+
+
+def test_masks_lie_below_the_diagonal() -> None:
+    boxes = torch.tensor([0.6, 0.8, 1.0])
+    ax = made("MaskQualityResult", box_iou=boxes, mask_iou=boxes / 2).plot()
+    assert "mean mask IoU 40.0%" in ax.get_legend().get_texts()[0].get_text()
+    for x in boxes.tolist():
+        assert (ax.transData.transform((x, x / 2))[1]) < ax.transData.transform((x, x))[1]
+
+
+def test_points_stand_on_the_rows_of_their_bars() -> None:
+    values = torch.tensor([0.2, 0.8, math.nan, 0.5])
+    ax = made(
+        "NormalizedAP",
+        class_name=("a", "b", "c", "d"),
+        average_precision=values,
+        normalized=values / 2,
+        chance=values / 4,
+    ).plot()
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["b", "d", "a"]
+    assert [bar.get_width() for bar in ax.patches] == pytest.approx([0.8, 0.5, 0.2])
+    assert list(ax.get_lines()[0].get_xdata()) == pytest.approx([0.4, 0.25, 0.1])
+    assert list(ax.get_lines()[0].get_ydata()) == [0, 1, 2]
