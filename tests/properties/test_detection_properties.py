@@ -27,7 +27,10 @@ FUZZ = int(os.environ.get("VOCMETRICS_FUZZ", "0"))
 CASES = FUZZ or 300
 
 # Random labels may leave out the first class.
-pytestmark = pytest.mark.filterwarnings("ignore:label 0 never occurred")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:label 0 never occurred"),
+    pytest.mark.filterwarnings("ignore:.* are inverted"),
+]
 
 Rules = Callable[[int], DetectionProtocol]
 

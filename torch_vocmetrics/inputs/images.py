@@ -17,8 +17,16 @@ from ..ragged import OPTIONAL_COLUMNS, Detections, GroundTruths
 from ..tables.records import Ids
 from ..transfer import from_host, on_one_device, work_device
 from .box_formats import FRACTIONS, in_pixels, suspects_of_fractions
-from .faults import BAD_SIZE, Subject, Suspect, suspect, suspects_of_rows, unknown_label
+from .faults import (
+    BAD_SIZE,
+    Subject,
+    Suspect,
+    suspect,
+    suspects_of_rows,
+    unknown_label,
+)
 from .forms import as_images
+from .inverted_boxes import num_inverted
 from .keys import PREDICTION, TARGET, check_images, check_keys, keys_of
 from .masks import read_masks, suspects_of_masks, with_boxes
 from .numbers import on_host
@@ -51,6 +59,7 @@ class Batch:
         coarse: 0-d bool each, whether half boxes lie where whole pixels are not exact.
         other_ids: as of :func:`compare_ids`.
         unread_keys: of targets, keys that no metric reads.
+        inverted: as of :func:`num_inverted`, where such boxes are taken.
     """
 
     detections: Detections
@@ -61,6 +70,7 @@ class Batch:
     coarse: tuple[Tensor, ...]
     other_ids: Tensor | None
     unread_keys: frozenset[str]
+    inverted: Tensor | None = None
 
     @property
     def box_formats(self) -> tuple[str, str]:
@@ -139,15 +149,17 @@ def pack(
     suspects += more
     ground_truths, more = _checked(ground_truths, also_doubtful, TARGET, ids, rules, work)
     suspects += more
+    detections, ground_truths = detections.to(work), ground_truths.to(work)
     return Batch(
-        detections.to(work),
-        ground_truths.to(work),
+        detections,
+        ground_truths,
         ids,
         sizes,
         suspects,
         tuple(side.coarse for side in (found, true) if side.coarse is not None),
         compare_ids(image_ids_of(found, PREDICTION), ids),
         unread,
+        num_inverted(detections, ground_truths) if rules.inverted_boxes else None,
     )
 
 

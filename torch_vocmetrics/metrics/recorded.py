@@ -24,6 +24,7 @@ from ..inputs.images import (
     suspects_on_device,
     warn_of_coarse_boxes,
 )
+from ..inputs.inverted_boxes import warn_if_many
 from ..inputs.keys import warn_of_unread_keys
 from ..inputs.packing import Rows
 from ..inputs.per_image import kind_of_ids, refuse_other_ids
@@ -74,6 +75,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         # Kept by reset, so that nothing is said twice.
         self._known_scales = frozenset[str]()
         self._unread_keys = frozenset[str]()
+        self._told_of_inverted = False
         self._accumulated: AccumulatedRecords = self._nothing()
 
     def _nothing(self) -> AccumulatedRecords:
@@ -116,9 +118,8 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         and ``image_size`` beside it, put it in a dict under ``"rows"``.
 
         Work happens on the device of the first predicted boxes, those of images without detections
-        on the CPU aside; targets may be on the CPU. Values
-        are checked at once on the CPU; on other devices by ``compute``, so that ``update`` need not
-        wait.
+        on the CPU aside; targets may be on the CPU. Values are checked at once on the CPU; on other
+        devices by ``compute``, so that ``update`` need not wait.
 
         Raises:
             InputError: naming image, key and remedy; the state is then as it was.
@@ -215,6 +216,7 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         deferred, scales = self._deferred(state).read(state.box_scales)
         warn_of_coarse_boxes(deferred.coarse)
         refuse_other_ids(deferred.other_ids)
+        self._told_of_inverted = self._told_of_inverted or warn_if_many(deferred.inverted)
         state = self._holding_scales(state, [scale.read() for scale in scales])
         errors = (suspect.read() for suspect in deferred.suspects)
         if (fault := next((error for error in errors if error), None)) is not None:
@@ -328,14 +330,15 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
 
     def _deferred(self, state: AccumulatedRecords) -> Deferred:
         """What devices have checked of all values, those of pending batches too."""
-        suspects, coarse, other_ids = map(list[Any], state.deferred)
+        suspects, coarse, other_ids, inverted = map(list[Any], state.deferred)
         images = state.num_images
         for batch in state.pending:
             suspects += suspects_on_device(batch, images)
             coarse += [flag for flag in batch.coarse if flag.device.type != "cpu"]
             other_ids += [flag for flag in (batch.other_ids,) if flag is not None]
+            inverted += [counts for counts in (batch.inverted,) if counts is not None]
             images += batch.num_images
-        return Deferred(tuple(suspects), tuple(coarse), tuple(other_ids))
+        return Deferred(*map(tuple, (suspects, coarse, other_ids, inverted)))
 
     def _with_scales(self, state: AccumulatedRecords, batch: Any) -> AccumulatedRecords:
         """With what a batch shows of the scale of boxes, for which it may be refused."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..curves.pixel_result import segmentation_result
 from ..errors import InputError
 from ..host_work import host_work
-from ..inputs.binary_targets import BinaryTargets
+from ..inputs.binary_targets import WHITE, WhitePixels
 from ..inputs.label_maps import LabelRules, MapBatch, count, explain, read_maps
 from ..inputs.per_image import ImageIds, ids_of, ids_on_host, kind_of_ids
 from ..ops.label_tallies import by_cell, faults
@@ -55,12 +55,12 @@ class AccumulatedPixels(Accumulated):
     Attributes:
         rules: of the labels, on the device of the work.
         cells: of the pending counts.
-        binary: what is known of targets of black and white.
+        white: pixels of the first targets that may be those of objects.
     """
 
     rules: LabelRules
     cells: int = 0
-    binary: BinaryTargets
+    white: WhitePixels
 
 
 class MeanIoU(Metric[SegmentationResult]):
@@ -119,11 +119,13 @@ class MeanIoU(Metric[SegmentationResult]):
             protocol.void_labels,
             void_predictions=protocol.void_predictions == "miss",
         )
+        self._told_of_binary = False  # kept by reset
         self._accumulated: AccumulatedPixels = self._nothing()
 
     def _nothing(self) -> AccumulatedPixels:
-        binary = BinaryTargets.of(self.label_ids, self.protocol.void_labels)
-        return AccumulatedPixels(((PixelCounts.empty(),),), rules=self._rules, binary=binary)
+        watched = WHITE in self.protocol.void_labels and 0 in self.label_ids
+        white = WhitePixels() if watched and not self._told_of_binary else WhitePixels(stacks=0)
+        return AccumulatedPixels(((PixelCounts.empty(),),), rules=self._rules, white=white)
 
     @property
     def _cells(self) -> int:
@@ -182,7 +184,7 @@ class MeanIoU(Metric[SegmentationResult]):
             rules=rules,
             pending=(*state.pending, OpenCounts(dense, ids)),
             cells=state.cells + dense.numel(),
-            binary=state.binary.after(truth for _, truth in batch.stacks),
+            white=state.white.after(truth for _, truth in batch.stacks),
         )
         full = state.cells >= CHUNK_CELLS or len(state.pending) >= MOST_PENDING
         return self._flushed(state) if full else state
@@ -194,6 +196,10 @@ class MeanIoU(Metric[SegmentationResult]):
     def _result(self, distinct: PixelCounts) -> SegmentationResult:
         K = len(self.class_names)
         matrix = distinct.total(self._cells).reshape(K, K + 1).cpu().numpy()
+        if 0 in self.label_ids and not self._told_of_binary:
+            black = int(matrix[self.label_ids.index(0)].sum())
+            white = self._accumulated.white
+            self._told_of_binary = white.warn_of_binary_targets(black, int(matrix.sum()) - black)
         return segmentation_result(
             self.protocol, matrix, self.class_names, self._categories, distinct.num_images
         )
@@ -213,7 +219,7 @@ class MeanIoU(Metric[SegmentationResult]):
         return replace(state, rules=rules)
 
     def _settled(self, state: AccumulatedPixels) -> AccumulatedPixels:
-        return replace(self._flushed(state), binary=state.binary.read())
+        return self._flushed(state)
 
     def _flushed(self, state: AccumulatedPixels) -> AccumulatedPixels:
         """The same with the pending counts checked and made sparse; may wait for the device."""

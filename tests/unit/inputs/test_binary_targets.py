@@ -11,7 +11,12 @@ from fake_cuda import fake_cuda
 from torch import Tensor
 
 from torch_vocmetrics import MeanIoU, VocMetricsWarning
-from torch_vocmetrics.inputs.binary_targets import LEAST_PIXELS, MOST_UNREAD, BinaryTargets
+from torch_vocmetrics.inputs.binary_targets import (
+    LEAST_PIXELS,
+    MOST_STACKS,
+    MOST_STACKS_ON_DEVICE,
+    WhitePixels,
+)
 
 SENTENCE = "hold 0 and 255 alone, and 255 is void here, so that only label 0 is evaluated"
 
@@ -73,34 +78,31 @@ def test_the_remedy_of_the_sentence_works() -> None:
 
 
 def test_a_device_is_read_by_compute() -> None:
-    """A CPU that passes for a device: what was counted is read later."""
-    for stacks, known in (([maps(99, 1), maps(1, 99)], True), ([maps(200, 200, 1)], True)):
-        later = BinaryTargets(
-            unread=tuple(
-                torch.stack([(s == 1).sum(), (s == 0).sum(), (s == 255).sum()]) for s in stacks
-            )
-        )
-        if int((stacks[0] == 1).sum()):
-            read = later.read()
-        else:
-            with pytest.warns(VocMetricsWarning, match="hold 0 and 255 alone"):
-                read = later.read()
-        assert (read.known, read.unread) == (known, ())
-    few = BinaryTargets(unread=(torch.tensor([0, 3, 4]),)).read()
-    assert few == BinaryTargets(black=3, white=4)
+    """A CPU that passes for a device: what was counted is read with the result."""
+    seen = WhitePixels(unread=(torch.tensor(60), torch.tensor(60)))
+    with pytest.warns(VocMetricsWarning, match="hold 0 and 255 alone"):
+        assert seen.warn_of_binary_targets(100, 0)
+    for black, others in ((99, 0), (100, 1)):
+        assert not seen.warn_of_binary_targets(black, others)
+    assert not WhitePixels(unread=(torch.tensor(99),)).warn_of_binary_targets(100, 0)
 
 
 def test_updates_do_not_wait() -> None:
     with fake_cuda():
-        seen = BinaryTargets()
+        seen = WhitePixels()
         labels = torch.zeros(2, 8, 8, dtype=torch.int64, device="cuda")
-        for _ in range(MOST_UNREAD + 5):
+        for _ in range(5):
             seen = seen.after([labels])
-        assert len(seen.unread) == MOST_UNREAD
-        assert not seen.known
+        assert len(seen.unread) == MOST_STACKS_ON_DEVICE
+
+
+def test_only_the_first_targets_are_looked_at() -> None:
+    seen = WhitePixels()
+    for _ in range(MOST_STACKS + 5):
+        seen = seen.after([maps(3, 2)])
+    assert seen == WhitePixels(0, 2 * MOST_STACKS)
 
 
 def test_types_that_are_not_compared() -> None:
-    assert BinaryTargets().after([maps(200, 200, dtype=torch.int64).to(torch.int8)]) == (
-        BinaryTargets()
-    )
+    labels = maps(200, 200, dtype=torch.int64).to(torch.int8)
+    assert WhitePixels().after([labels]) == WhitePixels()
