@@ -145,17 +145,14 @@ def pack(
         own, others = read_masks(predictions, targets, counts, sizes, work)
         detections = replace(detections, masks=own)
         ground_truths = replace(ground_truths, masks=others)
-    detections, more = _checked(detections, doubtful, PREDICTION, ids, rules, work)
-    suspects += more
-    ground_truths, more = _checked(ground_truths, also_doubtful, TARGET, ids, rules, work)
-    suspects += more
-    detections, ground_truths = detections.to(work), ground_truths.to(work)
+    detections, first = _checked(detections, doubtful, PREDICTION, ids, rules, work)
+    ground_truths, second = _checked(ground_truths, also_doubtful, TARGET, ids, rules, work)
     return Batch(
         detections,
         ground_truths,
         ids,
         sizes,
-        suspects,
+        [*suspects, *first, *second],
         tuple(side.coarse for side in (found, true) if side.coarse is not None),
         compare_ids(image_ids_of(found, PREDICTION), ids),
         unread,
@@ -190,7 +187,7 @@ def _checked(
     )
     if rows.masks is not None:
         suspects += suspects_of_masks(rows.masks, side, ids, work)
-    return rows, suspects
+    return rows.to(work), suspects
 
 
 def fault_on_host(batch: Batch) -> InputError | None:
