@@ -25,7 +25,7 @@ def random_settings(seed: int) -> dict[str, Any]:
     rng = np.random.default_rng([seed, 51])
     kinds: tuple[Any, ...] = ("bbox", "bbox", "segm", ("bbox", "segm"))
     thresholds: list[Any] = [THRESHOLDS, [0.5], [0.3, 0.75], [0.6, 0.9, 0.95]]
-    limits: list[Any] = [None, [1, 10, 100], [100, 2, 1], [1, 100, 300], [100, 200, 300]]
+    limits: list[Any] = [None, [1, 10, 100], [100, 2, 1], [1, 2, 3], [1, 100, 300]]
     return {
         "box_format": str(rng.choice(["xyxy", "xywh", "cxcywh"])),
         "iou_type": kinds[int(rng.integers(len(kinds)))],

@@ -146,6 +146,7 @@ STRANGE: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] =
     "NaN score": ({}, {"score": float("nan")}, {}, "scores"),
     "negative width": ({}, {"bbox": [9, 9, -2, 3], "area": -6}, {}, "boxes"),
     "area of its own": ({}, {"area": 9e4}, {}, "area of the box"),
+    "area on a bound": ({}, {"bbox": [0, 0, 33, 31], "area": 1024.0}, {}, "area of the box"),
     "NaN area": ({"area": float("nan")}, {}, {}, "NaN"),
     "falling thresholds": ({}, {}, {"iouThrs": np.array([0.9, 0.5])}, "iou_thresholds"),
     "falling levels": ({}, {}, {"recThrs": np.array([0.9, 0.5])}, "recall_levels"),
