@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import signal
 import stat
 import subprocess
@@ -114,6 +115,31 @@ def test_the_next_writer_removes_what_a_killed_one_left(tmp_path: Path) -> None:
     assert left[0] in names(tmp_path), "the file of another writer's path"
     METRIC.save_state(path)
     assert names(tmp_path) == [other.name, "another", "state"]
+
+
+def _save_until(path: Path, size: int) -> None:
+    """Save a larger state in a process that the system ends at a byte of the file."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    METRIC.merge(METRIC).save_state(path)
+
+
+def test_the_old_file_survives_a_kill_at_any_byte(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    METRIC.save_state(path)
+    old = path.read_bytes()
+    METRIC.merge(METRIC).save_state(tmp_path / "whole")
+    whole = (tmp_path / "whole").stat().st_size
+    context = multiprocessing.get_context("fork")
+    for size in [*range(0, whole, max(whole // 40, 1)), whole - 1]:
+        writer = context.Process(target=_save_until, args=(path, size))
+        writer.start()
+        writer.join(60)
+        assert writer.exitcode == -signal.SIGXFSZ, size
+        assert path.read_bytes() == old, size
+        assert Metric.from_states(path).num_images == 1
+    METRIC.save_state(path)
+    assert names(tmp_path) == ["state", "whole"], "what the killed writers left is gone"
 
 
 def test_a_writer_at_work_is_left_alone(tmp_path: Path) -> None:
