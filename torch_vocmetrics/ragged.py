@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, pairwise
 from operator import add
 from typing import Any, Self, cast
@@ -24,10 +24,12 @@ class _ImageRows:
 
     counts: tuple[int, ...]
     masks: tuple[ImageMasks, ...] | None
+    extra: Mapping[str, Tensor]
 
     def _columns(self) -> dict[str, Tensor]:
-        """The tensors by name."""
-        return {name: one for name, one in vars(self).items() if isinstance(one, Tensor)}
+        """The tensors by name; those of ``extra`` have a point before their name."""
+        columns = {name: one for name, one in vars(self).items() if isinstance(one, Tensor)}
+        return columns | {f".{name}": one for name, one in self.extra.items()}
 
     @property
     def is_cpu(self) -> bool:
@@ -83,7 +85,9 @@ class _ImageRows:
         return self._with([("labels", torch.zeros_like(labels))])
 
     def _with(self, columns: Iterable[tuple[str, Tensor]], **more: Any) -> Self:
-        copy: Self = replace(cast(Any, self), **dict(columns), **more)
+        by_name = dict(columns)
+        extra = {name: by_name.pop(f".{name}", one) for name, one in self.extra.items()}
+        copy: Self = replace(cast(Any, self), **by_name, extra=extra, **more)
         return copy
 
 
@@ -98,6 +102,7 @@ class Detections(_ImageRows):
         labels: [N] int64 class indices.
         order: [N] int64 that breaks ties of score in place of the row, or None.
         masks: those of each image, or None where no protocol needs them; already in place.
+        extra: columns of keys that were registered from outside.
     """
 
     counts: tuple[int, ...]
@@ -107,6 +112,7 @@ class Detections(_ImageRows):
     order: Tensor | None
     box_format: str
     masks: tuple[ImageMasks, ...] | None = None
+    extra: Mapping[str, Tensor] = field(default_factory=dict)
 
     @classmethod
     def cat(cls, parts: Sequence[Self]) -> Self:
@@ -122,6 +128,7 @@ class Detections(_ImageRows):
             torch.cat(orders) if orders else None,
             parts[0].box_format,
             _cat_masks(parts),
+            _cat_extra(parts),
         )
 
 
@@ -139,6 +146,7 @@ class GroundTruths(_ImageRows):
         visibility: [M] visible fraction, NaN where not given; or None.
         occlusion: [M] int64 level, 0 where not given; or None.
         masks: those of each image, or None where no protocol needs them; already in place.
+        extra: columns of keys that were registered from outside.
     """
 
     counts: tuple[int, ...]
@@ -151,6 +159,7 @@ class GroundTruths(_ImageRows):
     visibility: Tensor | None = None
     occlusion: Tensor | None = None
     masks: tuple[ImageMasks, ...] | None = None
+    extra: Mapping[str, Tensor] = field(default_factory=dict)
 
     @classmethod
     def cat(cls, parts: Sequence[Self]) -> Self:
@@ -166,6 +175,7 @@ class GroundTruths(_ImageRows):
             parts[0].box_format,
             **{name: _cat_optional(parts, name) for name in OPTIONAL_COLUMNS},
             masks=_cat_masks(parts),
+            extra=_cat_extra(parts),
         )
 
 
@@ -187,6 +197,12 @@ def _cat_optional(parts: Sequence[GroundTruths], name: str) -> Tensor | None:
             for part, column in zip(parts, columns, strict=True)
         ]
     )
+
+
+def _cat_extra(parts: Sequence[Detections | GroundTruths]) -> dict[str, Tensor]:
+    """Registered columns of all images, one part after the other."""
+    names = [name for name in parts[0].extra if all(name in part.extra for part in parts)]
+    return {name: torch.cat([part.extra[name] for part in parts]) for name in names}
 
 
 def _cat_masks(parts: Sequence[Detections | GroundTruths]) -> tuple[ImageMasks, ...] | None:

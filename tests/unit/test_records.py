@@ -9,6 +9,16 @@ import pytest
 import torch
 
 from torch_vocmetrics import DetectionAP, InputError, LogAverageMissRate, StateError, load_protocol
+from torch_vocmetrics.inputs.keys import (
+    DETECTION,
+    KEYS,
+    PREDICTION,
+    TARGET,
+    Key,
+    keys_of,
+    register_key,
+)
+from torch_vocmetrics.inputs.numbers import FLOATING
 from torch_vocmetrics.matching import chunk as chunks
 from torch_vocmetrics.matching import register_overlap
 from torch_vocmetrics.matching.greedy import Matches
@@ -140,6 +150,39 @@ def test_a_made_up_overlap_from_outside() -> None:
     assert records.matches.overlap.tolist() == [0.5]  # 1/3 is below the threshold
     assert records.detections.best_ground_truth is not None
     assert records.detections.best_ground_truth.tolist() == [0, 1]
+
+
+def test_a_made_up_key_from_outside() -> None:
+    """Angles [N] of both sides: overlap 1 where they are equal, 0.25 where one is missing."""
+
+    def same_angle(detections: Any, ground_truths: Any, pairs: Any, over_area: Any) -> Any:
+        del over_area
+        first = detections.extra["angles"][pairs.detection]
+        second = ground_truths.extra["angles"][pairs.ground_truth]
+        return torch.where((first < 0) | (second < 0), 0.25, (first == second).double())
+
+    key = Key("angles", (PREDICTION, TARGET), (DETECTION,), FLOATING, missing=-1)
+    register_key(key)
+    register_overlap("same_angle", same_angle)
+    try:
+        rules = dataclasses.replace(load_protocol("detection/voc2012"), overlap_of="same_angle")
+        angles = torch.tensor([30.0, 45.0])
+        found = rows([LEFT, FAR], [0, 0], scores=torch.tensor([0.9, 0.8]), angles=angles)
+        turned = rows([RIGHT, LEFT], [0, 0], angles=angles.flip(0))
+        metric = DetectionAP(rules, num_classes=1)
+        metric.update([found, found], [turned, rows([LEFT], [0])])
+        records = metric.records()
+        with pytest.raises(InputError, match="prediction 0, key 'angles': must have one entry per"):
+            metric.update([found | {"angles": angles[:1]}], [turned])
+        with pytest.raises(InputError, match="must be a new key of rows"):
+            register_key(key)
+    finally:
+        del KEYS["angles"]
+        keys_of.cache_clear()
+        OVERLAP_NAMES.discard("same_angle")
+    assert records is not None
+    assert records.matches.ground_truth.tolist() == [1, 0]
+    assert records.outcomes(0).true_positive.tolist() == [True, True, False, False]
 
 
 def test_a_full_match_table_is_matched_again(monkeypatch: pytest.MonkeyPatch) -> None:

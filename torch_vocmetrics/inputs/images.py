@@ -27,7 +27,7 @@ from .faults import (
 )
 from .forms import as_images
 from .inverted_boxes import num_inverted
-from .keys import PREDICTION, TARGET, check_images, check_keys, keys_of
+from .keys import PREDICTION, TARGET, added_keys, check_images, check_keys, keys_of
 from .masks import read_masks, suspects_of_masks, with_boxes
 from .numbers import on_host
 from .packing import ImageList, PackedRows, Rows, Side, columns_of
@@ -254,7 +254,8 @@ def _pack_detections(
     labels, known = _class_index(side.column("labels"), rules)
     boxes = in_pixels(side.boxes, side.counts, side.box_format, sizes)
     box_format = FRACTIONS.get(side.box_format, side.box_format)
-    detections = Detections(side.counts, boxes, scores, labels, order, box_format)
+    extra = _extra(side, rules, PREDICTION)
+    detections = Detections(side.counts, boxes, scores, labels, order, box_format, extra=extra)
     return detections, [] if known else ["labels"]
 
 
@@ -286,8 +287,14 @@ def _pack_ground_truths(
     if (visible := more.get("visible_boxes")) is not None:
         more["visible_boxes"] = in_pixels(visible, side.counts, side.box_format, sizes)
     box_format = FRACTIONS.get(side.box_format, side.box_format)
+    more["extra"] = _extra(side, rules, TARGET)
     ground_truths = GroundTruths(side.counts, boxes, labels, flags, area, box_format, **more)
     return ground_truths, doubtful
+
+
+def _extra(side: Side, rules: InputRules, name: str) -> dict[str, Tensor]:
+    """Columns of keys that were registered from outside."""
+    return {key: side.column(key) for key in added_keys(keys_of(rules.task, name))}
 
 
 def _shifted(flag: Tensor, bit: int) -> Tensor:

@@ -111,6 +111,37 @@ TABLE = (
 
 KEYS = {key.name: key for key in TABLE}
 
+
+def register_key(key: Key) -> None:
+    """Make a key of rows known: ``update`` takes it, and overlaps read it from ``rows.extra``.
+
+    Args:
+        key: its name must be new, its numbers have a kind, and images may lack it (``missing``).
+
+    Raises:
+        InputError: if the key is not of this form.
+
+    Example:
+        >>> register_key(Key("angles", (PREDICTION, TARGET), (DETECTION,), FLOATING, missing=0))
+        >>> del KEYS["angles"]
+        >>> keys_of.cache_clear()
+    """
+    if key.name in KEYS or key.kind is None or key.missing is None or key.per != "row":
+        raise InputError(
+            "must be a new key of rows, with a kind and a missing value", where="key", got=key
+        )
+    KEYS[key.name] = key
+    keys_of.cache_clear()
+
+
+def added_keys(side: SideKeys) -> list[str]:
+    """Those of a side's keys that :func:`register_key` made known."""
+    return [key.name for key in side.keys if key.name not in _BUILT_IN]
+
+
+_BUILT_IN = frozenset(KEYS)
+
+
 _FILLERS = frozenset({"is", "flag", "flags", "gt", "target", "targets", "object", "objects"})
 """Words that are added to the names of keys without another meaning."""
 _LEAST_LETTERS = 6
@@ -137,7 +168,9 @@ class SideKeys(NamedTuple):
 def keys_of(task: str, side: str, without: str = "") -> SideKeys:
     """The keys that predictions or targets of a task may have, ``without`` one of them."""
     keys = tuple(
-        key for key in TABLE if task in key.tasks and side in key.sides and key.name != without
+        key
+        for key in KEYS.values()
+        if task in key.tasks and side in key.sides and key.name != without
     )
     near = {_letters(name): key.name for key in keys for name in (key.name, *key.near)}
     near |= {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -35,6 +35,15 @@ def mean_in_sequence(values: list[float]) -> float:
     for value in values:
         total = total + value
     return quotient(total, len(values))
+
+
+def mean_of_entries(values: np.ndarray[Any, Any]) -> float:
+    """``mean(s[s > -1])`` of pycocotools' summarize, for NaN in place of -1; NaN of no entries.
+
+    NumPy's own sum, since pairwise addition rounds otherwise than a running sum.
+    """
+    entries = [float(value) for value in values.flatten() if not math.isnan(float(value))]
+    return float(np.array(entries).mean()) if entries else math.nan
 
 
 def below(value: float, bar: float, *, strict: bool) -> bool:

@@ -21,9 +21,15 @@ from ..results import (
     PrecisionRecallCurve,
     VocDetectionResult,
     as_tensor,
-    mean_of_defined,
 )
-from .arithmetic import by_score, float64, matlab_max, mean_in_sequence, quotient
+from .arithmetic import (
+    by_score,
+    float64,
+    matlab_max,
+    mean_in_sequence,
+    mean_of_entries,
+    quotient,
+)
 from .matching import FALSE_POSITIVE, TRUE_POSITIVE, ImageOutcome, evaluate_image
 from .reading import read_classes, read_images
 
@@ -274,19 +280,19 @@ def coco_result(
             reached, at_levels, levels = coco_accumulate(ranked, outcomes, positives, rules)
             recall[t, k, a, m] = reached
             precision[t, :, k, a, m], scores[t, :, k, a, m] = at_levels, levels
-    shown = as_tensor(precision[..., headline, -1])
+    shown = precision[..., headline, -1]
     positives = num_positives[headline]
-    average_precision = [mean_of_defined(shown[..., k]) for k in range(K)]
+    average_precision = [mean_of_entries(shown[..., k]) for k in range(K)]
     mean, classes = mean_over_classes(average_precision, positives.tolist(), rules)
     if rules.mean_over == "defined_values":
         # summarize takes the mean of all entries at once, which rounds otherwise.
-        mean, classes = mean_of_defined(shown), int((positives > 0).sum())
-    largest = [as_tensor(precision[..., a, -1]) for a in range(A)]
+        mean, classes = mean_of_entries(shown), int((positives > 0).sum())
+    largest = [precision[..., a, -1] for a in range(A)]
     return CocoDetectionResult(
         **common,
-        average_precision_by_area=float64([mean_of_defined(one) for one in largest]),
+        average_precision_by_area=float64([mean_of_entries(one) for one in largest]),
         mean_precision_by_area=float64(
-            [[mean_of_defined(one[t]) for t in range(T)] for one in largest]
+            [[mean_of_entries(one[t]) for t in range(T)] for one in largest]
         ),
         mean_average_precision=mean,
         num_classes_averaged=classes,
