@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from torch_vocmetrics import __version__
+from torch_vocmetrics import __version__, load_protocol
 from torch_vocmetrics.cli import main
 
 OBJECT = (
@@ -173,8 +173,47 @@ def test_protocols(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["protocols", entry["name"], "--json"]) == 0
         shown = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
         assert (shown["name"], shown["title"]) == (entry["name"], entry["title"])
+        assert main(["protocols", entry["name"]]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert f"headline: {shown['headline']}" == lines[1]
+        assert max(map(len, lines)) < 190  # the widest table
         assert shown["rules"].keys() == shown["sources"].keys()
         assert all(shown["sources"].values())
+
+
+def test_the_rules_of_a_protocol_are_legible(capsys: pytest.CaptureFixture[str]) -> None:
+    """Area ranges and subsets are tables, long lists are cut, and the headline is named."""
+    assert main(["protocols", "coco2017"]) == 0
+    coco = capsys.readouterr().out
+    assert "headline: mean average precision at IoU 0.5 to 0.95 (10), area range all\n" in coco
+    table = coco.split("area_ranges =\n")[1].splitlines()[:5]
+    assert [line.split() for line in table] == [
+        ["name", "lower", "upper"],
+        ["all", "0", "1e+10"],
+        ["small", "0", "1024"],
+        ["medium", "1024", "9216"],
+        ["large", "9216", "1e+10"],
+    ]
+    levels = coco.split("recall_levels = ")[1].split("]")[0] + "]"
+    assert json.loads(levels) == list(load_protocol("coco2017").recall_levels)
+    assert main(["protocols", "miss_rate/kaist"]) == 0
+    kaist = capsys.readouterr().out.splitlines()
+    assert kaist[1] == "headline: log-average miss rate of the first subset, Reasonable-all"
+    assert "0.01778279410038923, 0.03162277660168379" in "\n".join(kaist)
+    (night,) = (line for line in kaist if line.split()[:1] == ["Reasonable-night"])
+    assert "[55, 1e+10]" in night
+    assert "[[1455, 2252]]" in night
+    for name, words in {
+        "voc2007": "mean average precision at IoU 0.5, area range all",
+        "segmentation/voc2012": "mean intersection over union over all classes",
+        "segmentation/voc2007": "mean pixel recall over all classes",
+        "segmentation/cityscapes": "mean intersection over union over classes that occur",
+        "classification/voc2006": "mean area under the ROC curve",
+        "layout/voc2010": "mean average precision over parts",
+        "layout/voc2007": "average precision of whole layouts",
+    }.items():
+        assert main(["protocols", name]) == 0
+        assert capsys.readouterr().out.splitlines()[1] == f"headline: {words}"
 
 
 def test_a_warning_is_a_line(coco: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import textwrap
 from pathlib import Path
 from typing import Any
 
 from ..errors import printable
 from ..protocols import ProtocolFile, protocol_file, protocol_titles
+from .render import aligned
 from .streams import show
+
+WIDTH = 100
+"""Letters of a line, as far as a value can be cut."""
 
 
 def full_name(name: str) -> str:
@@ -46,6 +51,7 @@ def run(args: argparse.Namespace) -> None:
         shown = {
             "name": f"{content.task}/{protocol.name}",
             "title": content.title,
+            "headline": protocol.headline,
             "fingerprint": protocol.fingerprint,
             "rules": as_json(protocol.rules),
             "sources": content.sources,
@@ -53,10 +59,36 @@ def run(args: argparse.Namespace) -> None:
         show(json.dumps(shown, indent=2, allow_nan=False))
         return
     lines = [f"{content.task}/{protocol.name}: {content.title}"]
-    lines.append(f"fingerprint {protocol.fingerprint}")
+    lines += [f"headline: {protocol.headline}", f"fingerprint {protocol.fingerprint}"]
     for rule, value in protocol.rules.items():
-        lines += ["", f"{rule} = {json.dumps(as_json(value))}", f"    {content.sources[rule]}"]
+        lines += ["", *_rule_lines(rule, value), *_wrapped(content.sources[rule], "    ")]
     show("\n".join(map(printable, lines)))
+
+
+def _rule_lines(rule: str, value: Any) -> list[str]:
+    """A rule and its value in lines of no great width; area ranges, subsets and such as a table."""
+    if isinstance(value, tuple) and value and hasattr(value[0], "_fields"):
+        rows = [tuple(map(_cell, entry)) for entry in value]
+        if all(len(cell) < WIDTH // 2 for row in rows for cell in row):
+            table = aligned([value[0]._fields, *rows])
+        else:
+            table = [line for row in rows for line in _wrapped("  ".join(row))]
+        return [f"{rule} =", *(f"    {line}" for line in table)]
+    return _wrapped(f"{rule} = {json.dumps(as_json(value))}")
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent="    ", break_long_words=False
+    )
+
+
+def _cell(value: Any) -> str:
+    """A value of a table: words without quotes, whole numbers without their point."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_cell, value))}]"
+    is_short = isinstance(value, float) and float(f"{value:g}") == value
+    return f"{value:g}" if is_short else str(value)
 
 
 def as_json(value: Any) -> Any:

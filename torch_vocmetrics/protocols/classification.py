@@ -24,6 +24,12 @@ class ClassificationProtocol(Protocol):
     recall_levels: tuple[float, ...] = rule("average", ascending(0.0, 1.1, least=0), read_levels)
     mean_over: str = rule("average", one_of("classes_with_positives"))
 
+    @property
+    def headline(self) -> str:
+        """What the headline number of a result is, in words."""
+        roc = self.interpolation == "roc_lower_envelope"
+        return "mean area under the ROC curve" if roc else "mean average precision"
+
     def _mistakes(self) -> Iterator[str]:
         yield from super()._mistakes()
         if self.interpolation == "eleven_point" and not self.recall_levels:

@@ -147,6 +147,14 @@ class DetectionProtocol(Protocol):
         return len(self.area_ranges), len(self.iou_thresholds)
 
     @property
+    def headline(self) -> str:
+        """What the headline number of a result is, in words."""
+        first, *others = self.iou_thresholds
+        ious = f"{first:g}" if not others else f"{first:g} to {others[-1]:g} ({len(others) + 1})"
+        whole = "average precision" if self.class_agnostic else "mean average precision"
+        return f"{whole} at IoU {ious}, area range {self.headline_area}"
+
+    @property
     def headline_index(self) -> int:
         """Index of the area range that the headline is about."""
         return [entry.name for entry in self.area_ranges].index(self.headline_area)

@@ -63,6 +63,15 @@ class LayoutProtocol(Protocol):
         return 1, 1
 
     @property
+    def headline(self) -> str:
+        """What the headline number of a result is, in words."""
+        return (
+            "average precision of whole layouts"
+            if self.unit == "layout"
+            else ("mean average precision over parts")
+        )
+
+    @property
     def class_names(self) -> tuple[str, ...]:
         """What is ranked on its own: each part, or the layout as a whole."""
         return self.parts if self.unit == "part" else ("layout",)

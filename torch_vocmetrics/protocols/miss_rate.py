@@ -249,6 +249,11 @@ class MissRateProtocol(Protocol):
         return len(self.subsets), 1
 
     @property
+    def headline(self) -> str:
+        """What the headline number of a result is, in words."""
+        return f"log-average miss rate of the first subset, {self.subset_names[0]}"
+
+    @property
     def subset_names(self) -> tuple[str, ...]:
         """The names in order."""
         return tuple(entry.name for entry in self.subsets)

@@ -110,6 +110,11 @@ class Protocol:
         return class_names
 
     @property
+    def headline(self) -> str:
+        """What the headline number of a result is, in words."""
+        raise NotImplementedError
+
+    @property
     def rules(self) -> dict[str, Any]:
         """Every rule as plain JSON data, without the name."""
         return {entry.name: getattr(self, entry.name) for entry in rules_of(type(self))}

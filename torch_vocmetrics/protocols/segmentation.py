@@ -52,6 +52,13 @@ class SegmentationProtocol(Protocol):
     undefined_class: str = rule("measure", one_of("nan", "zero"))
     mean_over: str = rule("measure", one_of("all_classes", "defined_values"))
 
+    @property
+    def headline(self) -> str:
+        """What the headline number of a result is, in words."""
+        of_class = self.class_measure.replace("_", " ")
+        classes = "all classes" if self.mean_over == "all_classes" else "classes that occur"
+        return f"mean {of_class} over {classes}"
+
     def _mistakes(self) -> Iterator[str]:
         yield from super()._mistakes()
         if self.undefined_class == "zero" and self.mean_over == "defined_values":
