@@ -294,3 +294,14 @@ def test_bits_tell_signs_shapes_and_types(benchmark: Any) -> None:
         {"x": torch.zeros(2)},
     ):
         assert bits.compare("other", zero, other).differing
+
+
+def test_bootstrap_says_what_it_measured(benchmark: Any, tmp_path: Path) -> None:
+    benchmark("bootstrap").main(
+        ["--resamples", "3", "--images", "20", "--json", str(tmp_path / "out.json")]
+    )
+    content = json.loads((tmp_path / "out.json").read_text())
+    assert set(content["machine"]) == MACHINE
+    assert all(set(verdict) == VERDICT for verdict in content["verdicts"])
+    assert content["rows"][0]["detections"] == 2000
+    assert content["rows"][0]["difference"] < 1e-12

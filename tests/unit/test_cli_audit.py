@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from torch_vocmetrics.cli import main
 
@@ -58,3 +60,17 @@ def test_what_is_no_number(files: list[str], capsys: Any) -> None:
     assert "reported: is no number from 0 to 100, got dog" in capsys.readouterr().err
     assert main(["audit", "0.5", *files, "--protocols", "voc2013"]) == 2
     assert "voc2013" in capsys.readouterr().err
+
+
+def test_label_images(tmp_path: Path, capsys: Any) -> None:
+    """Two images of IoU 1 and, for one class of two, 1/2: per image (1 + 1/4) / 2."""
+    for folder, rows in (("truth", [[[0, 0]], [[0, 0]]]), ("found", [[[0, 0]], [[0, 1]]])):
+        (tmp_path / folder).mkdir()
+        for number, row in enumerate(rows):
+            image = Image.fromarray(np.array(row, dtype=np.uint8))
+            image.save(tmp_path / folder / f"{number}.png")
+    argv = ["--ground-truth", str(tmp_path / "truth"), "--detections", str(tmp_path / "found")]
+    assert main(["audit", "0.62500", *argv, "--classes", "background,cat"]) == 0
+    assert "mean over images of the IoU of their classes = 0.625" in capsys.readouterr().out
+    assert main(["audit", "0.6", *argv, "--number", "AP"]) == 2
+    assert "--number: label images have the mean IoU alone" in capsys.readouterr().err

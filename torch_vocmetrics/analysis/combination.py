@@ -13,6 +13,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..metrics.classification import ClassificationAP
 from ..results import Table
+from .source import distinct_of
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,7 +68,7 @@ def combine_classifiers(
         2015, on combining the methods of a challenge.
     """
     _check(methods, folds, regularization)
-    tables = {name: metric._distinct().by_id() for name, metric in methods.items()}
+    tables = {name: distinct_of(metric).by_id() for name, metric in methods.items()}
     first_name, first = next(iter(methods.items()))
     reference = tables[first_name]
     for name, table in tables.items():

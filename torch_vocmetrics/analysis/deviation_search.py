@@ -10,135 +10,22 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from ..errors import InputError, VocMetricsError, VocMetricsWarning
 from ..metrics.detection import DetectionAP
 from ..protocols import DetectionProtocol, load_protocol, protocol_title
 from ..ragged import BOX_FORMATS
-from ..results import CocoDetectionResult, DetectionResult, Table
+from ..results import CocoDetectionResult, DetectionResult
+from .audit_result import Audit, Candidate, Reported, explanations
 from .deviations import Deviation, Images, deviations
 
 USUAL_PROTOCOLS = ("voc2007", "voc2012", "coco2017")
 
-_NEAR = 0.01  # the distance in which numbers are counted to say how likely a coincidence is
-
 Progress = Callable[[int, int], object]
-
-
-class Reported(NamedTuple):
-    """A number as it was read.
-
-    Attributes:
-        value: a fraction.
-        digits: decimals of the fraction that were given.
-    """
-
-    value: float
-    digits: int
-
-    @classmethod
-    def parse(cls, number: str | float) -> Reported:
-        """Read a number as printed; above 1 or with % it is percent.
-
-        Raises:
-            InputError: if it is no number from 0 to 100.
-
-        Example:
-            >>> Reported.parse("72.19"), Reported.parse("0.50")
-            (Reported(value=0.7219, digits=4), Reported(value=0.5, digits=2))
-        """
-        text = str(number).strip()
-        bare = text.removesuffix("%").strip()
-        try:
-            value = float(bare)
-        except ValueError:
-            value = math.nan
-        if not 0 <= value <= 100:
-            remedy = "give a fraction such as 0.7219, or percent such as 72.19"
-            raise InputError(
-                "is no number from 0 to 100", where="reported", got=text, remedy=remedy
-            )
-        digits = min(len(bare.partition(".")[2]), 12) if "e" not in bare.lower() else 12
-        if value > 1 or bare != text:
-            return cls(round(value / 100, digits + 2), digits + 2)
-        return cls(value, digits)
-
-    def digits_of(self, value: float) -> int:
-        """To how many decimals a value rounds to the same number; -1 if to none."""
-        difference = abs(value - self.value)
-        agreed = [d for d in range(self.digits + 1) if difference <= 0.5 * 10**-d * (1 + 1e-9)]
-        return max(agreed, default=-1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Candidate(Table):
-    """One evaluation and its number.
-
-    Attributes:
-        protocol: its name.
-        deviations: phrases, up to two; none for the protocol as it is.
-        number: the name of the number, such as ``"mAP"``.
-        value: a fraction.
-        digits: to how many decimals it equals the reported number; -1 for none.
-    """
-
-    protocol: str
-    deviations: tuple[str, ...]
-    number: str
-    value: float
-    digits: int
-
-    def __str__(self) -> str:
-        with_what = " with ".join((self.protocol, " and ".join(self.deviations)))
-        return f"{self.number} of {with_what if self.deviations else self.protocol}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Audit(Table):
-    """What an audit found.
-
-    Attributes:
-        reported: the number as a fraction, and its decimals.
-        explanations: the candidates with the fewest deviations that give it to all digits.
-        candidates: everything that was tried, best first.
-        expected_by_chance: how many candidates of as many deviations as the explanations would
-            have the number if their values lay at random near it. From about 0.1 on, one more
-            number or one more digit is needed.
-    """
-
-    reported: Reported
-    explanations: tuple[Candidate, ...]
-    candidates: tuple[Candidate, ...]
-    expected_by_chance: float
-
-    def __str__(self) -> str:
-        value = f"{self.reported.value:.{self.reported.digits}f}"
-        if self.explanations:
-            lines = [f"{one} = {one.value:.6f}" for one in self.explanations]
-            text = "\n".join([f"{value} is, to {self.reported.digits} decimals:", *lines])
-            if self.expected_by_chance >= 0.1:
-                text += (
-                    f"\n{self.expected_by_chance:.1f} of {len(self.candidates)} evaluations are "
-                    "expected to have this number by chance: give more of its digits"
-                )
-            return text
-        best = self.candidates[0]
-        return f"none of these gives {value}\nnearest: {best} = {best.value:.6f}"
-
-    def columns(self) -> dict[str, Sequence[Any] | Tensor]:
-        """A row for each candidate."""
-        return {
-            "protocol": [one.protocol for one in self.candidates],
-            "deviations": [", ".join(one.deviations) for one in self.candidates],
-            "number": [one.number for one in self.candidates],
-            "value": [one.value for one in self.candidates],
-            "digits": [one.digits for one in self.candidates],
-        }
 
 
 def audit(
@@ -169,7 +56,8 @@ def audit(
         progress: called with the number of evaluations so far and their total in this step.
 
     Raises:
-        InputError: if ``reported`` is no number, or the images cannot be evaluated at all.
+        InputError: if ``reported`` is no number, the images cannot be evaluated at all, or no
+            protocol gives ``number``.
     """
     wanted = Reported.parse(reported)
     if most_deviations not in (0, 1, 2):
@@ -218,6 +106,9 @@ class _Search:
         """Try 0, 1, ... deviations until the number is explained."""
         known = deviations()
         self._try([()], strict=True)
+        if not self._found:
+            name = self._number or "headline"
+            raise InputError("no protocol gives this number", where="number", got=repr(name))
         if most >= 1 and not self._explanations():
             self._try([(one,) for one in known])
         if most >= 2 and not self._explanations():
@@ -227,30 +118,10 @@ class _Search:
 
     def audit(self) -> Audit:
         """What was found."""
-        explanations = self._explanations()
-        ranked = sorted(
-            self._found,
-            key=lambda one: (-one.digits, len(one.deviations), abs(one.value - self._wanted.value)),
-        )
-        most = len((explanations or ranked[-1:])[0].deviations) if ranked else 0
-        near = {
-            one.value
-            for one in self._found
-            if len(one.deviations) == most and abs(one.value - self._wanted.value) <= _NEAR
-        }
-        by_chance = len(near) * 10.0**-self._wanted.digits / (2 * _NEAR)
-        return Audit(
-            reported=self._wanted,
-            explanations=explanations,
-            candidates=tuple(ranked),
-            expected_by_chance=by_chance,
-        )
+        return Audit.of(self._wanted, self._found)
 
     def _explanations(self) -> tuple[Candidate, ...]:
-        full = [one for one in self._found if one.digits == self._wanted.digits]
-        least = min((len(one.deviations) for one in full), default=0)
-        fewest = [one for one in full if len(one.deviations) == least]
-        return tuple(sorted(fewest, key=lambda one: abs(one.value - self._wanted.value)))
+        return explanations(self._wanted, self._found)
 
     def _find_active(self, known: Sequence[Deviation]) -> None:
         """For each protocol, the deviations that change a number by themselves."""

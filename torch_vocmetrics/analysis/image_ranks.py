@@ -12,7 +12,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..metrics.classification import ClassificationAP
 from ..results import Table
-from .source import records_of
+from .source import distinct_of, records_of
 
 
 class RankedImage(NamedTuple):
@@ -122,7 +122,7 @@ class _View(NamedTuple):
 
 def _view(source: Any) -> _View:
     if isinstance(source, ClassificationAP):
-        table = source._distinct().by_id()
+        table = distinct_of(source).by_id()
         ids = table.image_ids or tuple(range(table.num_images))
         score, none = table.scores.cpu().double(), -torch.inf
         score = torch.where(score.isnan(), none, score)  # NaN ranks last, as in the kit

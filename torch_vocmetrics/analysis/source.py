@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from ..errors import InputError, StateError
+from ..metrics.base import Metric
 from ..records import Records
 
 
@@ -29,6 +30,14 @@ def records_of(source: Any) -> Records:
         got=type(source).__name__,
         remedy="pass metric.records()",
     )
+
+
+def distinct_of(metric: Metric[Any]) -> Any:
+    """What a metric of label maps or of scores has seen, without repeated images.
+
+    A collective where several ranks hold parts, as ``compute`` is.
+    """
+    return metric._of_all(lambda _, distinct: distinct, True, None, None)
 
 
 class Diagnostics(NamedTuple):

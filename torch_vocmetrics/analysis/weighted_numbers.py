@@ -19,7 +19,7 @@ from ..metrics.segmentation import MeanIoU
 from ..ops.selection import take_along
 from ..protocols import MissRateProtocol
 from .record_statistics import DetectionNumbers, MissRateNumbers
-from .source import records_of
+from .source import distinct_of, records_of
 
 Evaluate = Callable[[Tensor], Tensor]
 
@@ -98,7 +98,7 @@ def _of_records(records: Any, area: str | None, score_threshold: float | None) -
 
 def _of_pixels(metric: MeanIoU) -> ImageStatistics:
     """Mean IoU, and the IoU of each class, of a metric of label maps."""
-    counts = metric._distinct()
+    counts = distinct_of(metric)
     K = len(metric.class_names)
     cells, image = K * (K + 1), counts.image.cpu().long()
     cell, count = counts.cell.cpu().long(), counts.count.cpu()

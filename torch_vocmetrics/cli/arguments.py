@@ -96,7 +96,8 @@ def _audit(parser: argparse.ArgumentParser) -> None:
         "--detections",
         required=True,
         metavar="PATH",
-        help="VOC: results files, with {class} where the class stands; COCO: a results .json",
+        help="VOC: results files, with {class} where the class stands; COCO: a results .json; "
+        "segmentation: a folder of label images",
     )
     add("--classes", type=distinct_names, metavar="A,B", help="evaluate only these classes")
     add(

@@ -13,7 +13,7 @@ import torch
 
 from torch_vocmetrics import InputError, load_protocol, reference
 from torch_vocmetrics.analysis import audit
-from torch_vocmetrics.analysis.deviation_search import Reported
+from torch_vocmetrics.analysis.audit_result import Reported
 
 Side = list[dict[str, Any]]
 NAMES = ["cat", "dog", "cow", "owl"]  # no image has an owl
@@ -226,3 +226,7 @@ def test_what_cannot_be_audited() -> None:
         audit(predictions, targets, 0.5, class_names=NAMES, most_deviations=3)
     with pytest.raises(InputError, match="scores"):
         audit([{"boxes": [], "labels": []}] * 2, targets, 0.5, class_names=NAMES)
+    with pytest.raises(InputError, match="number: no protocol gives this number, got 'AP75'"):
+        audit(predictions, targets, 0.5, class_names=NAMES, number="AP75", protocols=["voc2007"])
+    with pytest.raises(InputError, match="box_format: must be one of"):
+        audit(predictions, targets, 0.5, class_names=NAMES, box_format="xyxyn")

@@ -216,8 +216,11 @@ def test_what_cannot_be_resampled() -> None:
         paired_bootstrap(statistics, mean_of([1.0]))
     with pytest.raises(InputError, match="at least two methods"):
         rank_intervals({"only": statistics})
+    empty = MeanIoU("voc2012", num_classes=2).update(
+        torch.zeros(0, 2, 2, dtype=torch.int64), torch.zeros(0, 2, 2, dtype=torch.int64)
+    )
     with pytest.raises(InputError, match="no images to resample"):
-        bootstrap(MeanIoU("voc2012", num_classes=2))
+        bootstrap(empty)
     with pytest.raises(InputError, match="must be a detection metric"):
         bootstrap(3)
     assert JACKKNIFE_GROUPS > 1

@@ -254,3 +254,26 @@ def test_two_detectors_of_the_same_images() -> None:
     assert result.difference[0].item() == pytest.approx(
         better.compute().headline - worse.compute().headline
     )
+
+
+def test_nothing_is_made_on_the_default_device() -> None:
+    """With the meta device as default, whatever is made without a device has no values."""
+    problem = random_problem(5, load_protocol("coco2017"))
+    numbers = []
+    for default in ("cpu", "meta"):
+        metric = DetectionAP("coco2017", **problem.kwargs)
+        metric.update(problem.detections, problem.ground_truths)
+        pedestrians = random_pedestrians(7, load_protocol("miss_rate/caltech_acftest"))
+        rates = LogAverageMissRate("caltech_acftest", **pedestrians.kwargs)
+        rates.update(pedestrians.detections, pedestrians.ground_truths)
+        records, of_rates = metric.records(), rates.records()
+        with torch.device(default):
+            statistics = image_statistics(records, score_threshold=0.2)
+            found = [
+                bootstrap(one, num_resamples=4, method="bca") for one in (statistics, of_rates)
+            ]
+            numbers.append(
+                [value for one in found for value in (one.samples, one.lower, one.upper)]
+            )
+    for mine, theirs in zip(*numbers, strict=True):
+        assert torch.equal(mine.nan_to_num(-1), theirs.nan_to_num(-1))
