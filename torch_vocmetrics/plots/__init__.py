@@ -65,14 +65,24 @@ def plot(result: Any, ax: Axes | None = None, **options: Any) -> Axes:
     Raises:
         InputError: if matplotlib is not installed, or there is no drawing of such an object.
     """
-    for kind in type(result).__mro__:
-        if kind.__name__ in PLOTTERS:
-            module, _, function = PLOTTERS[kind.__name__].partition(".")
-            draw = getattr(import_module(f".{module}", __name__), function)
-            axes: Axes = draw(result, ax, **options)
-            return axes
-    raise InputError(
-        "there is no drawing of such an object",
-        got=type(result).__name__,
-        remedy=f"there are drawings of {', '.join(PLOTTERS)}",
-    )
+    name = _plotter(result)
+    if name is None:
+        raise InputError(
+            "there is no drawing of such an object",
+            got=type(result).__name__,
+            remedy=f"there are drawings of {', '.join(PLOTTERS)}",
+        )
+    module, _, function = name.partition(".")
+    draw = getattr(import_module(f".{module}", __name__), function)
+    axes: Axes = draw(result, ax, **options)
+    return axes
+
+
+def has_drawing(result: Any) -> bool:
+    """Whether :func:`plot` can draw an object."""
+    return _plotter(result) is not None
+
+
+def _plotter(result: Any) -> str | None:
+    names = (PLOTTERS.get(kind.__name__) for kind in type(result).__mro__)
+    return next((name for name in names if name is not None), None)

@@ -11,7 +11,10 @@ from torch import Tensor
 from ..errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 
@@ -52,6 +55,23 @@ def axes_of(ax: Axes | None) -> Axes:
 
     _, new = pyplot.subplots(figsize=SIZE, layout="constrained")
     return new
+
+
+def figure_of(draw: Callable[[Axes], object]) -> Figure:
+    """A figure that no window shows, with one drawing.
+
+    Args:
+        draw: draws on axes, such as the method ``plot`` of a result.
+
+    Raises:
+        InputError: if matplotlib is not installed.
+    """
+    require_matplotlib()
+    from matplotlib.figure import Figure  # noqa: PLC0415 - optional
+
+    figure = Figure(figsize=SIZE, layout="constrained")
+    draw(figure.add_subplot())
+    return figure
 
 
 def line_style(number: int) -> dict[str, Any]:

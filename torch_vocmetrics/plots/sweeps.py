@@ -147,6 +147,7 @@ def plot_image_scores(scores: Any, ax: Axes | None = None) -> Axes:
         ax.axvline(middle, color=VERMILION, linewidth=2, label=f"median {middle:.3f}")
         ax.legend(fontsize="small")
     ax.set(xlabel="F1 of the image", ylabel="images", xlim=(0, 1))
+    ax.locator_params(axis="y", integer=True)
     grid(ax)
     return ax
 

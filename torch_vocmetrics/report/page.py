@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch_vocmetrics import __version__
 
 from ..errors import InputError, printable
-from ..plots.style import SIZE, require_matplotlib
+from ..plots.style import SIZE, figure_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -118,13 +118,8 @@ def drawn(caption: str, draw: Callable[[Any], Any]) -> Figure:
     Raises:
         InputError: if matplotlib is not installed.
     """
-    require_matplotlib()
-    from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 - optional
-
-    canvas = Canvas(figsize=SIZE, layout="constrained")
-    draw(canvas.add_subplot())
     target = io.BytesIO()
-    canvas.savefig(target, format="png", dpi=FIGURE_DPI)
+    figure_of(draw).savefig(target, format="png", dpi=FIGURE_DPI)
     width, height = (round(96 * inches) for inches in SIZE)
     return Figure(caption, _address("image/png", target.getvalue()), width, height)
 
