@@ -160,11 +160,25 @@ def test_coco_evaluator_with_other_parameters_and_some_images() -> None:
     equal(evaluator.coco_eval["bbox"], official(truth, outputs, "bbox", change))
 
 
-def test_sizes_of_boxes_are_subtracted_in_their_own_type() -> None:
-    boxes = torch.tensor([[0.1, 0.2, 10.3, 20.7]])
-    left, top, right, bottom = boxes[0]
-    assert as_xywh(boxes).tolist() == [[x.item() for x in (left, top, right - left, bottom - top)]]
-    assert as_xywh(boxes.double()).tolist() != as_xywh(boxes).tolist()
+def test_sizes_of_boxes_are_subtracted_in_float32_as_torchvision_does() -> None:
+    """10.2 - 0.2 is 10 there, and the IoU 1/2; in float64 it is a little less."""
+    left = torch.tensor(0.2).item()
+    box = {"id": 1, "image_id": 1, "category_id": 3, "bbox": [left, 0.0, 20.0, 10.0], "area": 200.0}
+    truth = as_coco([{"id": 1, "height": 48, "width": 64}], CATEGORIES, [box | {"iscrowd": 0}])
+    output = {
+        "boxes": torch.tensor([[0.2, 0.0, 10.2, 10.0]]),
+        "scores": torch.tensor([0.5]),
+        "labels": torch.tensor([3]),
+        "masks": torch.zeros(1, 1, *SIZE),
+    }
+    evaluator = CocoEvaluator(truth, ["bbox"])
+    evaluator.update({1: output})
+    evaluator.accumulate()
+    with contextlib.redirect_stdout(io.StringIO()):
+        evaluator.summarize()
+    equal(evaluator.coco_eval["bbox"], official(truth, {1: output}, "bbox"))
+    assert evaluator.coco_eval["bbox"].stats[1] == pytest.approx(1.0)
+    assert as_xywh(output["boxes"].double())[0, 2] < 10
     assert as_xywh(torch.zeros(0)).shape == (0, 4)
 
 
