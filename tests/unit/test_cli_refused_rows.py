@@ -80,7 +80,11 @@ def test_masks_that_differ_in_size_name_files_and_image(tmp_path: Path, capsys: 
     files = save(tmp_path, truth, [entry(4, FOUND, segmentation=large, score=1)])
     assert main(["evaluate", "coco2017_segm", *files]) == 2
     said = capsys.readouterr().err
-    assert f"{files[1]} and {files[3]}, image_id 4: run lengths of an image of (2, 2)" in said
+    assert (
+        f"{files[1]} and {files[3]}, image_id 4: masks of prediction and target differ in size"
+        in said
+    )
+    assert "got (3, 3) and (2, 2)" in said
 
 
 def test_polygons_without_a_size_name_the_annotation(tmp_path: Path, capsys: Any) -> None:

@@ -190,7 +190,7 @@ def test_iterators_and_tuples_are_lists() -> None:
         (3, "predictions: must be a list .* got int"),
         (
             [torch.zeros(3, 6)],
-            r"predictions\[0\]: must be a dict, got Tensor; give a dict",
+            r"predictions\[0\]: must be a dict, got Tensor; a metric takes tensors of rows",
         ),
         ([(BOX, [0.5], [0])], r"predictions\[0\]: must be a dict, got tuple; give a dict"),
         (

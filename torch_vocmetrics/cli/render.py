@@ -70,7 +70,14 @@ def _shown(
     without_numbers: Mapping[str, str],
 ) -> Shown:
     table = result.table()
-    table = type(table)(**{**vars(table), "without_numbers": without_numbers})
+    counts = [
+        f"{count} {name.removeprefix('num_').replace('_', ' ')}"
+        for name, count in facts.items()
+        if name.startswith("num_")
+    ]
+    heading = ", ".join([table.heading, *counts])
+    changes = {"without_numbers": without_numbers, "heading": heading}
+    table = type(table)(**{**vars(table), **changes})
     if args.sort is not None:
         table = table.sorted_by(args.sort, ascending=args.ascending)
     if args.top is not None:

@@ -153,6 +153,8 @@ def _read(
                 remedy="this protocol compares masks: give them under 'masks'",
             )
         return None
+    if isinstance(value, RleMasks) and not len(value) and not count:
+        return None  # no mask states a size
     ready = value if isinstance(value, RleMasks) else known.get(id(value))
     if ready is not None and len(ready) == count and size in (None, ready.size):
         return ready
