@@ -7,6 +7,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,14 +71,12 @@ def _shown(
     without_numbers: Mapping[str, str],
 ) -> Shown:
     table = result.table()
-    counts = [
-        f"{count} {name.removeprefix('num_').replace('_', ' ')}"
+    counts = {
+        name.removeprefix("num_").replace("_", " "): count
         for name, count in facts.items()
         if name.startswith("num_")
-    ]
-    heading = ", ".join([table.heading, *counts])
-    changes = {"without_numbers": without_numbers, "heading": heading}
-    table = type(table)(**{**vars(table), **changes})
+    }
+    table = replace(table, counts={**table.counts, **counts}, without_numbers=without_numbers)
     if args.sort is not None:
         table = table.sorted_by(args.sort, ascending=args.ascending)
     if args.top is not None:
