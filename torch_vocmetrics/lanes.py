@@ -17,7 +17,7 @@ from torch import Tensor
 
 from .ops.selection import take
 from .protocols import FLAGS, DetectionProtocol, LayoutProtocol, MissRateProtocol
-from .transfer import from_host
+from .transfer import from_host, reads_are_free
 
 BITS = 63
 BYTE = 8
@@ -114,6 +114,22 @@ def inside_areas(values: Tensor, protocol: DetectionProtocol) -> list[Tensor]:
     """For each closed area range, whether it holds ``values`` [N]."""
     ranges = protocol.area_ranges
     return [(values >= one.lower) & (values <= one.upper) for one in ranges]
+
+
+def areas_holding(values: Tensor, protocol: DetectionProtocol, *, hold: bool = True) -> Tensor:
+    """[N, bytes] uint8: the closed area ranges that hold ``values`` [N], or that do not."""
+    ranges = protocol.area_ranges
+    if reads_are_free(values.device) or len(ranges) > BYTE:
+        inside = inside_areas(values, protocol)
+        return packed_areas(inside if hold else [~one for one in inside])
+    # All ranges at once, in a third of the launches.
+    numbers = [[one.lower for one in ranges], [one.upper for one in ranges]]
+    lower, upper = from_host(numbers, torch.float64, values.device)
+    column = values.unsqueeze(1)
+    held = (column >= lower) & (column <= upper)
+    bits = from_host([1 << bit for bit in range(len(ranges))], torch.uint8, values.device)
+    packed: Tensor = (bits * held).sum(1, keepdim=True, dtype=torch.uint8)
+    return packed if hold else packed ^ (2 ** len(ranges) - 1)
 
 
 def lanes_of_areas(areas: Tensor, lanes: Lanes) -> Tensor:

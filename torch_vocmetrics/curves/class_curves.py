@@ -20,6 +20,7 @@ from torch import Tensor
 from ..errors import StateError
 from ..protocols import DetectionProtocol
 from ..results import PrecisionRecallCurve, as_tensor
+from ..transfer import to_host
 from .averages import average_of
 from .coco import Interpolated
 from .coco_means import Grid, read_curves
@@ -76,8 +77,9 @@ def class_curves(
     if protocol.interpolation == "recall_grid":
         grid = Grid(protocol, ranker) if details else None
         read = read_curves(protocol, ranker, grid)
-        numbers = {name: one.cpu() for name, one in read._asdict().items()}
-        return ClassCurves(numbers | {"num_detections": ranker.class_counts.cpu()}, grid)
+        columns = read._asdict() | {"num_detections": ranker.class_counts}
+        numbers = dict(zip(columns, to_host([*columns.values()]), strict=True))
+        return ClassCurves(numbers, grid)
     classes = list[_OneClass]()
     for block in ranker.blocks(BLOCK_ROWS):
         classes += _classes_of(protocol, ranker.ranked(block), details=details)

@@ -62,7 +62,7 @@ def interpolate(
         limits: places among those of the ranking; behind the last comes that of no limit.
         protocol: recall levels and epsilon.
     """
-    levels = torch.tensor(protocol.recall_levels, dtype=torch.float64, device=ranking.scores.device)
+    levels = from_host(protocol.recall_levels, torch.float64, ranking.scores.device)
     npos = ranking.num_positives[areas.start : areas.stop]
     hits = _hits(_Outcomes.of(ranking, areas, limits), ranking.class_starts)
     reached = _Reached.of(hits.found.amax(dim=(1, 2)), npos, levels)
@@ -79,7 +79,7 @@ def at_largest_limit(ranking: Ranking, areas: range, protocol: DetectionProtocol
 
     Arguments are those of :func:`interpolate`.
     """
-    levels = torch.tensor(protocol.recall_levels, dtype=torch.float64, device=ranking.scores.device)
+    levels = from_host(protocol.recall_levels, torch.float64, ranking.scores.device)
     npos = ranking.num_positives[areas.start : areas.stop]
     largest = len(ranking.within)
     outcomes = _Outcomes.of(ranking, areas, range(largest, largest + 1))

@@ -23,7 +23,7 @@ from ..ops.sums import sums_before
 from ..tables.class_slices import positives_of_classes
 from ..tables.records import MATCH_COLUMNS, Ids, MatchRecords, cat_ids
 from ..tables.repeats import repeats, unequal_truth, warn_of_repeats
-from ..transfer import from_host
+from ..transfer import from_host, to_host
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,8 @@ class Ranker:
             torch.searchsorted(one.match_detection, at)
             for one, at in zip(parts, starts, strict=True)
         ]
-        self._starts, self._matches = starts.tolist(), torch.stack(matches).tolist()
+        read = to_host([starts, torch.stack(matches), self._counts.sum(dim=0)])
+        self._starts, self._matches, self._sizes = (one.tolist() for one in read)
 
     @property
     def class_counts(self) -> Tensor:
@@ -145,7 +146,7 @@ class Ranker:
         ``each`` detections.
         """
         blocks, start, rows = list[range](), 0, 0
-        for label, count in enumerate(self._counts.sum(dim=0).tolist()):
+        for label, count in enumerate(self._sizes):
             if rows and rows + count + each > most:
                 blocks.append(range(start, label))
                 start, rows = label, 0

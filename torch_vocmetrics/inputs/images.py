@@ -60,6 +60,7 @@ class Batch:
         other_ids: as of :func:`compare_ids`.
         unread_keys: of targets, keys that no metric reads.
         inverted: as of :func:`num_inverted`, where such boxes are taken.
+        unchecked: sides whose rows came on a device; :func:`suspects_of_batches` checks them.
     """
 
     detections: Detections
@@ -71,6 +72,7 @@ class Batch:
     other_ids: Tensor | None
     unread_keys: frozenset[str]
     inverted: Tensor | None = None
+    unchecked: tuple[str, ...] = ()
 
     @property
     def box_formats(self) -> tuple[str, str]:
@@ -145,6 +147,7 @@ def pack(
         own, others = read_masks(predictions, targets, counts, sizes, work)
         detections = replace(detections, masks=own)
         ground_truths = replace(ground_truths, masks=others)
+    unchecked = () if work.type == "cpu" else _on_device(detections, ground_truths)
     detections, first = _checked(detections, doubtful, PREDICTION, ids, rules, work)
     ground_truths, second = _checked(ground_truths, also_doubtful, TARGET, ids, rules, work)
     return Batch(
@@ -157,6 +160,7 @@ def pack(
         compare_ids(image_ids_of(found, PREDICTION), ids),
         unread,
         num_inverted(detections, ground_truths) if rules.inverted_boxes else None,
+        unchecked,
     )
 
 
@@ -174,17 +178,22 @@ def _checked(
     """Rows, and what may be wrong with their values and masks.
 
     Rows on the host are checked there before they are moved. Others, and columns on several
-    devices, are moved before, since checks need one device that has float64.
+    devices, are moved before; on a device the rows of many batches are checked together, later.
     """
     if rules.drop_unknown and "labels" in doubtful:
         rows = rows.where(rows.labels >= 0)
     if not rows.is_cpu:
         rows = rows.to(work)
-    num_labels = 0 if rules.label_ids else rules.num_classes
-    inverted = rules.inverted_boxes
-    suspects = suspects_of_rows(
-        rows, side, ids, num_labels, inverted_boxes=inverted, doubtful=doubtful
-    )
+    suspects = []
+    if rows.is_cpu:
+        suspects = suspects_of_rows(
+            rows,
+            side,
+            ids,
+            rules.num_labels,
+            inverted_boxes=rules.inverted_boxes,
+            doubtful=doubtful,
+        )
     if rows.masks is not None:
         suspects += suspects_of_masks(rows.masks, side, ids, work)
     return rows.to(work), suspects
@@ -203,6 +212,51 @@ def suspects_on_device(batch: Batch, images_before: int) -> list[Suspect]:
         for one in batch.suspects
         if not one.details.is_cpu
     ]
+
+
+def suspects_of_batches(
+    batches: Sequence[Batch],
+    rows: tuple[Detections, GroundTruths],
+    rules: InputRules,
+    images_before: int,
+) -> list[Suspect]:
+    """Check what came on a device, all batches at once; waits for nothing.
+
+    Args:
+        batches: of one device.
+        rows: of all of them, one after the other.
+        rules: of the metric.
+        images_before: how many images came before the batches.
+    """
+    suspects: list[Suspect] = []
+    sides: list[tuple[str, Detections | GroundTruths]] = [(PREDICTION, rows[0]), (TARGET, rows[1])]
+    for side, of_side in sides:
+        if any(side in batch.unchecked for batch in batches):
+            suspects += suspects_of_rows(
+                of_side,
+                side,
+                _AllIds(batches) if batches[0].image_ids is not None else None,
+                rules.num_labels,
+                inverted_boxes=rules.inverted_boxes,
+            )
+    return [one._replace(images_before=images_before) for one in suspects]
+
+
+class _AllIds(Sequence[object]):
+    """The ids of the images of several batches, which are looked up when a sentence names one."""
+
+    def __init__(self, batches: Sequence[Batch]) -> None:
+        self._ids = [batch.image_ids for batch in batches if batch.image_ids is not None]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._ids))
+
+    def __getitem__(self, image: Any) -> Any:
+        for ids in self._ids:
+            if image < len(ids):
+                return ids[image]
+            image -= len(ids)
+        raise IndexError(image)
 
 
 def warn_of_coarse_boxes(flags: Sequence[Tensor]) -> None:

@@ -25,6 +25,9 @@ from .per_image import ImageIds, ImageSizes
 Masks = tuple[ImageMasks, ...]
 Size = tuple[int, int]
 
+SHARED_ROWS = 128
+"""Empty boxes that are made at once."""
+
 PROBABILITY_TYPES = frozenset((torch.float32, torch.float64, *EXACT_UP_TO))
 
 
@@ -32,16 +35,21 @@ def with_boxes(images: Any) -> Any:
     """Images in which those without ``boxes`` have empty ones at the origin, one a label."""
     if not isinstance(images, Sequence):
         return images
-    return [_with_boxes(rows) for rows in images]
+    zeros: dict[torch.device, Tensor] = {}
+    return [_with_boxes(rows, zeros) for rows in images]
 
 
-def _with_boxes(rows: Any) -> Any:
+def _with_boxes(rows: Any, zeros: dict[torch.device, Tensor]) -> Any:
+    """``zeros`` are those of each device, which all images share."""
     names = ("boxes", *KEYS["boxes"].near)
     hidden = isinstance(rows, Mapping) and any(name in rows for name in names)
     if hidden or not isinstance(rows, Mapping) or "labels" not in rows:
         return rows
     labels = tensor_of(rows["labels"], lambda: "key 'labels'")
-    return {**rows, "boxes": torch.zeros((labels.numel(), 4), device=labels.device)}
+    count, device = labels.numel(), labels.device
+    if device not in zeros or len(zeros[device]) < count:
+        zeros[device] = torch.zeros((max(count, SHARED_ROWS), 4), device=device)
+    return {**rows, "boxes": zeros[device][:count]}
 
 
 def read_masks(

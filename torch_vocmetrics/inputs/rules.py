@@ -39,6 +39,11 @@ class InputRules(NamedTuple):
     columns: tuple[ColumnNames | None, ColumnNames | None] = (None, None)
     drop_unknown: bool = False
 
+    @property
+    def num_labels(self) -> int:
+        """K where labels are 0 .. K-1; 0 where the user says which they are."""
+        return 0 if self.label_ids else self.num_classes
+
     @classmethod
     def of(
         cls,

@@ -143,7 +143,9 @@ def match_chunk(
         records = replace(records, image_counts=counts)
     if diagnostics:
         records = replace(records, **_diagnostics(protocol, setup, chunk, lanes))
-    return MatchedChunk(records.compact() if reads_are_free(device) else records, overflow, chunk)
+    if reads_are_free(device) or overflow is None:
+        records = records.compact()
+    return MatchedChunk(records, overflow, chunk)
 
 
 def _matches_there(protocol: DetectionProtocol | MissRateProtocol, chunk: Chunk) -> bool:

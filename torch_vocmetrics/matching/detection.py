@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..image_masks import areas_of
-from ..lanes import Lanes, has_flag, inside_areas, lanes_of_areas, packed_areas
+from ..lanes import Lanes, areas_holding, has_flag, lanes_of_areas, packed_areas
 from ..ops.boxes import BoxColumns, box_table
 from ..ops.ordering import rank_in_group, rank_order
 from ..ops.selection import rows_where, take
@@ -59,7 +59,7 @@ def _ground_truth_rows(
     area = torch.where(rows.area.isnan(), own, rows.area.double())
     excused = has_flag(rows.flags, protocol.ignored_flags)
     reusable = has_flag(rows.flags, protocol.reusable_flags).unsqueeze(1)
-    in_range = lanes_of_areas(packed_areas(inside_areas(area, protocol)), lanes)
+    in_range = lanes_of_areas(areas_holding(area, protocol), lanes)
     image = image_of_row(rows.counts, device, torch.int32)
     return GroundTruthRows(
         image,
@@ -119,7 +119,7 @@ def _out_of_range(protocol: DetectionProtocol, rows: Detections) -> Tensor:
         area = areas_of(rows.masks or (), rows.boxes.device)
     else:
         area = BoxColumns(*_box_table(protocol, rows, rows.boxes)).area
-    return packed_areas([~inside for inside in inside_areas(area, protocol)])
+    return areas_holding(area, protocol, hold=False)
 
 
 def _box_table(

@@ -17,7 +17,8 @@ from ..ragged import starts_of_images
 from ..results.table import Table
 from ..tables.records import MatchRecords
 from .classes import ClassNames
-from .recorded import HOST, RecordMetric
+from .recorded import RecordMetric
+from .unread import HOST
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

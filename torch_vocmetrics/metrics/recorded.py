@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Generic, Self
 
-import torch
 from torch import Tensor
 
 from ..curves.ranking import distinct_images
@@ -21,6 +20,7 @@ from ..inputs.images import (
     pack,
     read_image_ids,
     read_image_sizes,
+    suspects_of_batches,
     suspects_on_device,
     warn_of_coarse_boxes,
 )
@@ -38,7 +38,7 @@ from ..tables.class_slices import starts_of_classes
 from ..tables.record_checks import RecordRules, check_records, check_same_images
 from ..tables.records import OPTIONAL, TENSORS, MatchRecords, cat_ids, joined
 from ..tables.repeats import repeats
-from ..transfer import reads_are_free, to_device
+from ..transfer import to_device
 from . import record_state
 from .accumulated import MOST_PENDING, appended
 from .base import Metric
@@ -46,8 +46,9 @@ from .classes import ClassNames, read_classes
 from .deferred import NOTHING_DEFERRED, Deferred
 from .record_state import NOTHING_PENDING, AccumulatedRecords, Unread
 from .stateful import R_co
+from .unread import read_tables
 
-HOST = torch.device("cpu")
+PendingRows = tuple[Detections, GroundTruths]
 
 
 class RecordMetric(Metric[R_co], Generic[R_co]):
@@ -213,7 +214,8 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
 
     def _settled(self, state: AccumulatedRecords) -> AccumulatedRecords:
         # Before anything is matched, since faulty values may not allow it.
-        deferred, scales = self._deferred(state).read(state.box_scales)
+        rows = self._pending_rows(state)
+        deferred, scales = self._deferred(state, rows).read(state.box_scales)
         warn_of_coarse_boxes(deferred.coarse)
         refuse_other_ids(deferred.other_ids)
         self._told_of_inverted = self._told_of_inverted or warn_if_many(deferred.inverted)
@@ -221,32 +223,10 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         errors = (suspect.read() for suspect in deferred.suspects)
         if (fault := next((error for error in errors if error), None)) is not None:
             raise fault
-        state = self._flushed(state)
-        again = self._matched_again(state)
-        tables = []
-        for number, parts in enumerate(state.tables):
-            limits = self.protocols[number].max_detections
-            tables.append(
-                parts
-                if reads_are_free(parts[0].device)  # then chunks are compact
-                else tuple(
-                    again.get((number, id(part)), part).compact(limits[-1] if limits else None)
-                    for part in parts
-                )
-            )
-        return replace(state, tables=tuple(tables), deferred=NOTHING_DEFERRED, unread=())
-
-    def _matched_again(self, state: AccumulatedRecords) -> dict[tuple[int, int], MatchRecords]:
-        """Records in place of those whose table of matches was too small, by protocol and part."""
-        if not state.unread:
-            return {}
-        overflows = torch.cat([one.overflow for one in state.unread]).tolist()
-        again = {}
-        for one, overflow in zip(state.unread, overflows, strict=True):
-            if overflow:
-                on_host = match_chunk(self.protocols[one.number], one.chunk.to(HOST))
-                again[one.number, id(one.records)] = on_host.records.to(one.chunk.device)
-        return again
+        if rows is not None:
+            state = self._matched(state, rows)
+        tables = read_tables(state, self.protocols)
+        return replace(state, tables=tables, deferred=NOTHING_DEFERRED, unread=())
 
     def _columns(self, tables: Sequence[MatchRecords]) -> dict[str, Any]:
         names = (*TENSORS, *OPTIONAL)
@@ -287,13 +267,15 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         return RecordRules(self._num_classes(number), lanes, one_match_each=not reusable)
 
     def _flushed(self, state: AccumulatedRecords) -> AccumulatedRecords:
-        """The same with pending batches matched and their boxes dropped."""
-        pending = state.pending
-        if not pending:
+        """The same with pending batches checked and matched, and their boxes dropped."""
+        rows = self._pending_rows(state)
+        if rows is None:
             return state
-        deferred = self._deferred(state)
-        detections = Detections.cat([batch.detections for batch in pending])
-        ground_truths = GroundTruths.cat([batch.ground_truths for batch in pending])
+        return replace(self._matched(state, rows), deferred=self._deferred(state, rows))
+
+    def _matched(self, state: AccumulatedRecords, rows: PendingRows) -> AccumulatedRecords:
+        """The same with the rows of pending batches matched."""
+        pending, (detections, ground_truths) = state.pending, rows
         ids, sizes = read_image_ids(pending), read_image_sizes(pending)
         device = detections.boxes.device
         sizes = to_device([sizes], device)[0]
@@ -320,7 +302,6 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
             tables=tuple(map(appended, state.tables, matched)),
             pending=(),
             fill=NOTHING_PENDING,
-            deferred=deferred,
             unread=(*state.unread, *unread),
         )
 
@@ -328,10 +309,21 @@ class RecordMetric(Metric[R_co], Generic[R_co]):
         """Records of a chunk."""
         return match_chunk(protocol, chunk, diagnostics=self.diagnostics)
 
-    def _deferred(self, state: AccumulatedRecords) -> Deferred:
+    def _pending_rows(self, state: AccumulatedRecords) -> PendingRows | None:
+        """The rows of all pending batches, None where there are none."""
+        if not state.pending:
+            return None
+        return (
+            Detections.cat([batch.detections for batch in state.pending]),
+            GroundTruths.cat([batch.ground_truths for batch in state.pending]),
+        )
+
+    def _deferred(self, state: AccumulatedRecords, rows: PendingRows | None) -> Deferred:
         """What devices have checked of all values, those of pending batches too."""
         suspects, coarse, other_ids, inverted = map(list[Any], state.deferred)
         images = state.num_images
+        if rows is not None:
+            suspects += suspects_of_batches(state.pending, rows, self._rules, images)
         for batch in state.pending:
             suspects += suspects_on_device(batch, images)
             coarse += [flag for flag in batch.coarse if flag.device.type != "cpu"]

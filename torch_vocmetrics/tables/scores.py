@@ -198,14 +198,18 @@ def read_scores(
     columns = [numbers.detach().clone(), signs]
     numbers, signs = to_device(columns, work_device(device or numbers.device))
     ambiguous = target_format == "auto" and truth.dtype != torch.bool
-    return ScoreTable(None, numbers, signs, ambiguous), ~_meaningful(truth, target_format).all()
+    if truth.dtype == torch.bool:
+        wrong = torch.zeros((), dtype=torch.bool, device=truth.device)
+    else:
+        wrong = ~_meaningful(truth, target_format).all()
+    return ScoreTable(None, numbers, signs, ambiguous), wrong
 
 
 def _meaningful(targets: Tensor, target_format: str) -> Tensor:
     """Which targets have a meaning, [B, K] bool."""
-    known = (targets == 1) | (targets == 0)
-    signed = targets.dtype.is_signed and target_format != "multi_hot"
-    return known | (targets == -1) if signed else known
+    if targets.dtype.is_signed and target_format != "multi_hot":
+        return (targets >= -1) & (targets <= 1)
+    return (targets == 1) | (targets == 0)
 
 
 def wrong_target(targets: object, target_format: str) -> InputError:

@@ -185,7 +185,7 @@ def test_ids_and_sizes_of_detection_are_copies_and_read_together() -> None:
         counts.reset()
         state = metric.state_dict()
         reads = [wait for wait in counts.waits if "transfer.py" in wait]
-        assert len(reads) == 2, "one wait for what was checked, one for the ids"
+        assert len(reads) == 3, "what was checked, the ids, the sizes of the tables"
     assert state["image_ids"] == [10 * seed + image for seed in range(5) for image in range(3)]
 
 
