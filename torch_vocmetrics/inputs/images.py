@@ -145,8 +145,7 @@ def pack(
     if rules.masks:
         counts = (found.counts, true.counts)
         own, others = read_masks(predictions, targets, counts, sizes, work)
-        detections = replace(detections, masks=own)
-        ground_truths = replace(ground_truths, masks=others)
+        detections, ground_truths = detections.with_masks(own), ground_truths.with_masks(others)
     unchecked = () if work.type == "cpu" else _on_device(detections, ground_truths)
     detections, first = _checked(detections, doubtful, PREDICTION, ids, rules, work)
     ground_truths, second = _checked(ground_truths, also_doubtful, TARGET, ids, rules, work)
@@ -162,6 +161,12 @@ def pack(
         num_inverted(detections, ground_truths) if rules.inverted_boxes else None,
         unchecked,
     )
+
+
+def _on_device(detections: Detections, ground_truths: GroundTruths) -> tuple[str, ...]:
+    """The sides that did not come on the host."""
+    sides = {PREDICTION: detections.is_cpu, TARGET: ground_truths.is_cpu}
+    return tuple(side for side, is_cpu in sides.items() if not is_cpu)
 
 
 R = TypeVar("R", Detections, GroundTruths)
