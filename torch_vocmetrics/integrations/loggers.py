@@ -6,6 +6,7 @@ Any result of a metric or of :mod:`torch_vocmetrics.analysis` can be logged.
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -105,4 +106,9 @@ def _wandb_image(figure: Any) -> Any:
         import wandb  # noqa: PLC0415 - optional
     except ImportError:
         raise InputError("wandb is not installed", remedy="pip install wandb") from None
-    return wandb.Image(figure)
+    from PIL import Image  # noqa: PLC0415 - not needed for numbers
+
+    # As pixels: wandb understands figures only where pyplot has been imported.
+    target = io.BytesIO()
+    figure.savefig(target, format="png", dpi=100)
+    return wandb.Image(Image.open(target))
