@@ -96,6 +96,29 @@ def draw_boxes(image: Image, boxes: Iterable[Box]) -> Image:
     return drawn
 
 
+def enlarged(image: Image, boxes: Sequence[Box], least: int) -> tuple[Image, list[Box]]:
+    """A small image and its boxes, a whole number of times as large, so that texts have room.
+
+    Args:
+        image: of any size.
+        boxes: on the image.
+        least: pixels that the longer side has at least.
+    """
+    from PIL import Image as Pillow  # noqa: PLC0415 - only what draws needs Pillow
+
+    times = -(-least // max(image.size))
+    if times <= 1:
+        return image, list(boxes)
+    width, height = image.size
+    large = image.resize((width * times, height * times), Pillow.Resampling.NEAREST)
+    moved = []
+    for box in boxes:
+        left, top, right, bottom = box.corners
+        ends = ((right + 1) * times - 1, (bottom + 1) * times - 1)
+        moved.append(box._replace(corners=(left * times, top * times, *ends)))
+    return large, moved
+
+
 def _inside(corners: Corners, width: int, height: int) -> Corners:
     """The pixels of a box that lie in the image."""
     left, top, right, bottom = (round(value) for value in corners)

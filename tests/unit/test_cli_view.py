@@ -13,7 +13,14 @@ import pytest
 from PIL import Image
 
 from torch_vocmetrics.cli import main
-from torch_vocmetrics.drawing import OUTCOME_STYLES, Box, class_colors, corners_of, draw_boxes
+from torch_vocmetrics.drawing import (
+    OUTCOME_STYLES,
+    Box,
+    class_colors,
+    corners_of,
+    draw_boxes,
+    enlarged,
+)
 from torch_vocmetrics.io import (
     VocAnnotation,
     VocLayout,
@@ -353,3 +360,14 @@ def test_neighbouring_classes_differ_much() -> None:
     colors = np.array(class_colors(80), dtype=int)
     assert len({tuple(color) for color in colors.tolist()}) == 80
     assert np.abs(np.diff(colors, axis=0)).max(axis=1).min() > 60
+
+
+def test_small_images_are_enlarged_with_their_boxes() -> None:
+    image = Image.new("RGB", (40, 20), "white")
+    image.putpixel((3, 4), RED)
+    large, (box,) = enlarged(image, [Box((3, 4, 3, 4), "", GREEN)], 100)
+    assert large.size == (120, 60)
+    assert box.corners == (9, 12, 11, 14), "the pixels of the one pixel"
+    assert {large.getpixel((x, y)) for x in (9, 11) for y in (12, 14)} == {RED}
+    assert large.getpixel((12, 12)) == (255, 255, 255)
+    assert enlarged(image, [], 40) == (image, [])

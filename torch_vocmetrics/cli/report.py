@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from ..errors import FileFormatError, InputError, VocMetricsError
 from ..report import compare as compare_page
 from ..report import report as report_page
-from ..report.details import common_score
 from ..report.pictures import outcome_pictures
 from .evaluate import evaluate
 from .evaluation import Evaluation
@@ -90,8 +89,7 @@ def _picture(args: argparse.Namespace, done: Evaluation) -> Picture | None:
             say(f"vocmetrics: warning: {error}", style="yellow")
             return None
 
-    metric: Any = done.metric
-    return outcome_pictures(metric, images, load, min_score=common_score(metric.records()))
+    return outcome_pictures(done.metric, images, load)
 
 
 def _name(results: str) -> str:

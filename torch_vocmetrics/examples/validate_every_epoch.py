@@ -98,7 +98,7 @@ def write_report(
         pixels = scenes[index].image.mul(255).byte().permute(1, 2, 0)
         return Image.fromarray(pixels.numpy())
 
-    picture = outcome_pictures(metric, both, load, min_score=0.3)
+    picture = outcome_pictures(metric, both, load)
     path.parent.mkdir(parents=True, exist_ok=True)
     report(metric, path, title="A tiny detector on generated scenes", picture=picture)
 

@@ -13,9 +13,10 @@ from torch_vocmetrics import analysis
 
 from ..errors import InputError, VocMetricsError
 from ..protocols import protocol_title
-from .details import MOST_ROWS, Picture, add_picture, common_score, threshold_of
+from .details import MOST_ROWS, Picture, add_picture, threshold_of
 from .evaluation import NUM_RESAMPLES, interval_cell
 from .page import Figure, Section, cell, drawn, page, table_view, write_page
+from .pictures import common_score
 from .provenance import provenance
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +12,7 @@ from torch_vocmetrics import analysis
 from ..drawing import OUTCOME_STYLES
 from ..errors import VocMetricsError
 from .page import Figure, Section, drawn, pictured, table_view
+from .pictures import common_score
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -60,13 +60,6 @@ def analyses(records: Any, picture: Picture | None) -> list[Section]:
 def threshold_of(records: Any) -> float:
     """The lowest IoU threshold of the headline area range or subset."""
     return float(records.lanes[records.lane_index()].iou_threshold)
-
-
-def common_score(records: Any) -> float:
-    """The score with the largest mean F1 over classes; lower detections make images crowded."""
-    best = analysis.score_curves(records, iou_threshold=threshold_of(records)).best_common()
-    score = float(best.score[0])
-    return score if math.isfinite(score) else -math.inf
 
 
 def _error_kinds(view: View) -> Section:

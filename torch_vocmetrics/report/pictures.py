@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from torch_vocmetrics import analysis
 
-from ..drawing import OUTCOME_STYLES, Box, Corners, corners_of, draw_boxes
+from ..drawing import OUTCOME_STYLES, Box, Corners, corners_of, draw_boxes, enlarged
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 Rows = Mapping[str, Any]
 """Predictions or a target of an image."""
+LEAST_SIZE = 320
+"""Pixels of the longer side of a picture; smaller images are enlarged."""
 BOTTOM_UP = ("ignored", "false", "true", "truth", "missed")
 """Outcomes in the order in which they are drawn over each other."""
 
@@ -123,12 +126,24 @@ def values_of(rows: Any) -> list[Any]:
     return values
 
 
+def common_score(records: Any) -> float:
+    """The score with the largest mean F1 over classes; lower detections make images crowded.
+
+    Args:
+        records: of a metric.
+    """
+    threshold = records.lanes[records.lane_index()].iou_threshold
+    best = analysis.score_curves(records, iou_threshold=float(threshold)).best_common()
+    score = float(best.score[0])
+    return score if math.isfinite(score) else -math.inf
+
+
 def outcome_pictures(
     metric: Any,
     images: Images,
     load: Callable[[int], Image | None],
     *,
-    min_score: float,
+    min_score: float | None = None,
 ) -> Callable[[int | str], Image | None]:
     """What gives the image of an id with outcomes drawn, as reports take it.
 
@@ -136,8 +151,11 @@ def outcome_pictures(
         metric: made with ``diagnostics=True``, after all images.
         images: both sides.
         load: gives the image at an index, or None.
-        min_score: detections below it are left out.
+        min_score: detections below it are left out; None is the score of the best mean F1 over
+            classes, at which reports count.
     """
+    if min_score is None:
+        min_score = common_score(metric.records())
     outcomes = analysis.image_outcomes(metric, score=min_score, iou_threshold=None)
     index_of = {name: index for index, name in enumerate(images.ids)}
 
@@ -147,6 +165,6 @@ def outcome_pictures(
         if image is None:
             return None
         boxes = outcome_boxes(images, index, outcomes, min_score=min_score, truth=True)
-        return draw_boxes(image, boxes)
+        return draw_boxes(*enlarged(image, boxes, LEAST_SIZE))
 
     return picture
