@@ -216,6 +216,7 @@ TWO = {"class_names": ["a", "b"]}
 AREAS = dataclasses.replace(
     load_protocol("segmentation/voc2012"), void_predictions="miss", name="voc2012_missed"
 )
+AGNOSTIC = dataclasses.replace(load_protocol("coco2017"), class_agnostic=True, name="agnostic")
 
 SUBJECTS: dict[str, Subject] = {
     "detection": subject(
@@ -230,6 +231,11 @@ SUBJECTS: dict[str, Subject] = {
     ),
     "detection_file_order": subject(
         partial(DetectionAP, "voc2006", **TWO), _ordered, partial(DetectionAP, "voc2007", **TWO)
+    ),
+    "detection_class_agnostic": subject(
+        partial(DetectionAP, ["coco2017", AGNOSTIC], **TWO),
+        _detections,
+        partial(DetectionAP, "coco2017", **TWO),
     ),
     "detection_masks": subject(
         partial(DetectionAP, "coco2017_segm", **TWO),
