@@ -121,6 +121,16 @@ def test_methods_that_complement_one_another() -> None:
     assert torch.equal(again.learned, found.learned)
 
 
+def test_weights_are_learned_on_other_images() -> None:
+    """Scores without meaning stay so; learned on the images themselves they would seem good."""
+    rng = np.random.default_rng(0)
+    targets = np.where(rng.random((60, 1)) < 0.5, 1, -1)
+    methods = {f"m{n}": metric(rng.normal(size=(60, 1)), targets, ["cat"]) for n in range(12)}
+    found = combine_classifiers(methods, regularization=0.01)
+    assert found.mean_learned < found.mean_best
+    assert found.mean_learned < 0.65
+
+
 def test_scores_that_are_missing() -> None:
     targets = [[1], [-1], [1], [-1]]
     first = metric([[0.9], [0.1], [-math.inf], [0.2]], targets, ["cat"])

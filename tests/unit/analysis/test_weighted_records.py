@@ -117,6 +117,25 @@ def test_detection(rules: str) -> None:
     assert tied > 3
 
 
+@pytest.mark.parametrize(("order", "expected"), [(None, 0.5 + 0.5 * 2 / 3), ([0, 1], 1.0)])
+def test_copies_of_tied_detections(order: list[int] | None, expected: float) -> None:
+    """A hit and an error of one score: copies of the image come as hit, error, hit, error.
+
+    With lines of a results file the copies of a line follow one another: hit, hit, error, error.
+    """
+    found: dict[str, Any] = {
+        "boxes": [[0.0, 0, 9, 9], [50, 50, 59, 59]],
+        "scores": [0.5, 0.5],
+        "labels": [0, 0],
+    }
+    if order is not None:
+        found["order"] = order
+    metric = DetectionAP("voc2012", num_classes=1)
+    metric.update([found], [{"boxes": [[0.0, 0, 9, 9]], "labels": [0]}])
+    values = image_statistics(metric).evaluate(torch.tensor([[1], [2]], dtype=torch.int32))
+    assert values[:, 0].tolist() == pytest.approx([1.0, expected], abs=1e-12)
+
+
 def test_f1_by_counting() -> None:
     protocol = load_protocol("voc2012")
     for seed in range(20):
