@@ -254,16 +254,16 @@ def _average_precision_of_images(view: LaneView) -> Floats:
     objects, detections, K = view.records.ground_truths, view.records.detections, view.num_classes
     keys = (objects.image.long() * K + objects.label)[view.counted]
     groups, positives = torch.unique(keys, return_counts=True)
-    rows = rows_where(~view.ignored)
-    key = (detections.image.long() * K + detections.label)[rows]
-    group = torch.searchsorted(groups, key).clamp_(max=max(groups.shape[0] - 1, 0))
-    if groups.numel():
-        there = groups[group] == key
-        rows, group = rows[there], group[there]
-    else:
-        rows, group = rows[:0], group[:0]
-    averages = average_precision(view, group, rows, view.true_positive[rows], positives)
+    if not groups.numel():
+        return np.full(view.num_images, np.nan)
+    key = detections.image.long() * K + detections.label
+    group = torch.searchsorted(groups, key).clamp_(max=groups.shape[0] - 1)
+    rows = rows_where(groups[group] == key)
+    hits, ignored = view.true_positive[rows], view.ignored[rows]
+    averages = average_precision(view, group[rows], rows, hits, ignored, positives)
     image = (groups // K).cpu().numpy()
+    if view.detection_rules.mean_over == "defined_values":
+        image, averages = image[~np.isnan(averages)], averages[~np.isnan(averages)]
     total = np.bincount(image, weights=averages, minlength=view.num_images)
     with np.errstate(invalid="ignore"):
         return np.asarray(total / np.bincount(image, minlength=view.num_images))

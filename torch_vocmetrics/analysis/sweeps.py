@@ -23,7 +23,7 @@ from ..curves.precision_recall import Floats
 from ..errors import InputError
 from ..ops.selection import rows_where
 from ..results import Table
-from .average_precision import average_precision
+from .average_precision import average_precision, mean_over_groups
 from .lane_view import LaneView
 from .source import diagnostics_of
 
@@ -199,19 +199,18 @@ def _sweep(
     images: Sequence[Tensor] | None = None,
 ) -> Sweep:
     """AP of each lane over the objects that count there, in some images or in all."""
-    rows, positives = [], []
+    rows, means, positives = [], [], []
     for point, view in enumerate(views):
         averages, npos = _restricted(view, counted[point], images[point] if images else None)
         rows.append(averages)
+        means.append(mean_over_groups(view.detection_rules, averages, npos.cpu().numpy()))
         positives.append(npos.cpu())
     shape = (len(values), views[0].num_classes if views else 0)
-    averages = np.array(rows, dtype=np.float64).reshape(shape)
-    means = [row[~np.isnan(row)].mean() if not np.isnan(row).all() else np.nan for row in averages]
     return Sweep(
         property=name,
         value=tuple(values),
         mean=torch.tensor(means, dtype=torch.float64),
-        average_precision=torch.from_numpy(averages),
+        average_precision=torch.from_numpy(np.array(rows, dtype=np.float64).reshape(shape)),
         num_positives=torch.stack(positives) if positives else torch.zeros(shape).long(),
         class_names=views[0].class_names if views else (),
     )
@@ -220,15 +219,16 @@ def _sweep(
 def _restricted(view: LaneView, counted: Tensor, images: Tensor | None) -> tuple[Floats, Tensor]:
     """[K] AP and positives if only the objects ``counted`` [M] count, in the ``images`` [I]."""
     detections, labels = view.records.detections, view.records.ground_truths.label.long()
-    kept = ~view.ignored
-    if images is not None:
-        kept &= images[detections.image.long()]
-    else:
-        kept &= ~_of_objects_left_out(view, view.counted & ~counted)
-    rows = rows_where(kept)
     positives = torch.bincount(labels[counted], minlength=view.num_classes)
-    label, hits = detections.label[rows], view.true_positive[rows]
-    return average_precision(view, label, rows, hits, positives), positives
+    hits, ignored = view.true_positive, view.ignored
+    if images is None:
+        left_out = _of_objects_left_out(view, view.counted & ~counted)
+        hits, ignored = hits & ~left_out, ignored | left_out
+        rows = torch.arange(hits.shape[0], device=view.device)
+    else:
+        rows = rows_where(images[detections.image.long()])
+    label = detections.label[rows]
+    return average_precision(view, label, rows, hits[rows], ignored[rows], positives), positives
 
 
 def _of_objects_left_out(view: LaneView, left_out: Tensor) -> Tensor:

@@ -199,7 +199,7 @@ class _Mender:
         view = self.view
         labels = view.records.ground_truths.label.long()
         mended = self.mended & (self.kinds == kind) if kind >= 0 else torch.zeros_like(self.mended)
-        kept = ~view.ignored & ((self.kinds != kind) | mended | view.true_positive)
+        kept = (self.kinds != kind) | mended | (self.kinds == NO_ERROR)
         label = view.records.detections.label
         label = torch.where(mended, labels[self.about], label) if labels.numel() else label
         positives = view.num_positives
@@ -210,7 +210,8 @@ class _Mender:
     def mean_without_false_positives(self) -> float:
         """Mean AP of the true positives alone."""
         view = self.view
-        rows, label = rows_where(view.true_positive), view.records.detections.label
+        rows = rows_where(view.true_positive | view.ignored)
+        label = view.records.detections.label
         return self._mean(rows, label, view.true_positive, view.num_positives)
 
     def mean_without_false_negatives(self) -> float:
@@ -219,14 +220,16 @@ class _Mender:
         labels = view.records.ground_truths.label.long()[view.found]
         found = torch.bincount(labels, minlength=view.num_classes)
         label = view.records.detections.label
-        return self._mean(rows_where(~view.ignored), label, view.true_positive, found)
+        rows = torch.arange(label.shape[0], device=view.device)
+        return self._mean(rows, label, view.true_positive, found)
 
     def _mean(self, rows: Tensor, label: Tensor, hits: Tensor, positives: Tensor) -> float:
-        averages = average_precision(self.view, label[rows], rows, hits[rows], positives)
+        ignored = self.view.ignored[rows]
+        averages = average_precision(self.view, label[rows], rows, hits[rows], ignored, positives)
         return _mean_of_classes(averages, self.view.num_positives.cpu().numpy())
 
 
 def _mean_of_classes(averages: Floats, positives: np.ndarray[Any, Any]) -> float:
-    """Mean over the classes that have objects; 0 for those of which mending left no object."""
+    """Mean over the classes that have objects; 0 for those that mending left undefined."""
     chosen = np.nan_to_num(averages[positives > 0])
     return float(chosen.mean()) if chosen.size else float("nan")

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..protocols import DetectionProtocol
 from .detection import all_points_ap, coco_accumulate, eleven_point_ap, voc_curve
-from .judged import Judged, JudgedDetection
+from .judged import Judged, JudgedDetection, rank
 from .matching import FALSE_POSITIVE, TRUE_POSITIVE
 
 Point = tuple[int, JudgedDetection, bool]
@@ -93,11 +93,6 @@ def error_kinds(
     )
 
 
-def rank(row: JudgedDetection) -> tuple[float, int, int, int]:
-    """What detections are sorted by: falling score, order, image and class."""
-    return -row.score, row.order, row.image, row.label
-
-
 def about(row: JudgedDetection, kind: str) -> tuple[int, int] | None:
     """The object (image and row) that an error of localization or classification is about."""
     if kind == "localization":
@@ -134,17 +129,16 @@ def mean_ap(
             continue
         ranked = [point for point in points if point[0] == k]
         ranked.sort(key=lambda point: rank(point[1]))
-        hits = [hit for _, _, hit in ranked]
+        outcomes = [TRUE_POSITIVE if hit else FALSE_POSITIVE for _, _, hit in ranked]
         scores = [row.score for _, row, _ in ranked]
-        values.append(one_ap(scores, hits, count, rules) if count else 0.0)
+        values.append(one_ap(scores, outcomes, count, rules) if count else 0.0)
     return sum(values) / len(values) if values else math.nan
 
 
 def one_ap(
-    scores: list[float], hits: list[bool], positives: int, rules: DetectionProtocol
+    scores: list[float], outcomes: list[int], positives: int, rules: DetectionProtocol
 ) -> float:
     """Average precision of one ranking by the steps of the official code."""
-    outcomes = [TRUE_POSITIVE if hit else FALSE_POSITIVE for hit in hits]
     if rules.interpolation == "recall_grid":
         precision = coco_accumulate(scores, outcomes, positives, rules)[1]
         return sum(precision) / len(precision)

@@ -19,7 +19,7 @@ class JudgedDetection(NamedTuple):
     ``order`` breaks ties of score; it is 0 where none was given.
     ``ground_truth`` is the matched object (row of its image, -1 for none) and ``overlap`` that
     with it. ``own`` and ``other`` are the best overlaps with objects of the same class and of other
-    classes that count in any lane, with the rows of those objects (-1 for none).
+    classes that no flag excuses, with the rows of those objects (-1 for none).
     """
 
     image: int
@@ -60,6 +60,11 @@ class Judged(NamedTuple):
     objects: list[JudgedObject]
     num_images: int
     class_names: tuple[str, ...]
+
+
+def rank(row: JudgedDetection) -> tuple[float, int, int, int]:
+    """What detections are sorted by: falling score, order, image and class."""
+    return -row.score, row.order, row.image, row.label
 
 
 def judge(
@@ -158,12 +163,10 @@ def _judge_class(
 def _best(
     detection: Detection, objects: list[tuple[GroundTruth, int]], rules: DetectionProtocol
 ) -> tuple[float, int]:
-    """The best overlap with an object that counts in any lane, and the index of that object."""
+    """The best overlap with an object that no flag excuses, and the row of the first of these."""
     best, match = 0.0, -1
-    for one, index in objects:
-        if one.ignored or all(outside(one.area, entry) for entry in rules.area_ranges):
-            continue
+    for one, row in sorted(objects, key=lambda entry: entry[1]):
         value = overlap(detection, one, rules)
-        if value > best:
-            best, match = value, index
+        if value > best and not one.ignored:
+            best, match = value, row
     return best, match

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .arithmetic import quotient
-from .judged import Judged, JudgedDetection
+from .judged import Judged, JudgedDetection, rank
 
 
 class Counts(NamedTuple):
@@ -94,6 +94,7 @@ def confusion(
     K = len(judged.class_names)
     matrix = [[0] * (K + 1) for _ in range(K + 1)]
     kept = [row for row in judged.detections if row.score >= score and not row.ignored]
+    kept.sort(key=rank)
     label_of = {(one.image, one.row): one.label for one in judged.objects if one.counted}
     taken = {(row.image, row.ground_truth) for row in kept if row.true_positive}
     for row in kept:

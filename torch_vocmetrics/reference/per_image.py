@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .error_kinds import rank
-from .judged import Judged, JudgedDetection, JudgedObject
+from .judged import Judged, JudgedDetection, JudgedObject, rank
 
 
 class ImageCounts(NamedTuple):

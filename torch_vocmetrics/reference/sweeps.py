@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from ..protocols import DetectionProtocol
 from .error_kinds import one_ap
 from .judged import Judged, JudgedObject
+from .matching import FALSE_POSITIVE, IGNORED, TRUE_POSITIVE
 
 
 def restricted_average_precision(
@@ -25,18 +28,19 @@ def restricted_average_precision(
     positives = sum(one.counted and counts(one) and one.label == label for one in judged.objects)
     if not positives:
         return None
-    bar = min(iou_threshold, rules.iou_threshold_ceiling)
+    bar = np.float32(min(iou_threshold, rules.iou_threshold_ceiling))
     strict = rules.comparison == ">"
-    hits, scores = [], []
+    outcomes, scores = [], []
     for row in judged.detections:
-        if row.label != label or row.ignored:
+        if row.label != label:
             continue
-        if row.true_positive and (row.image, row.ground_truth) in left_out:
-            continue
-        reaches = row.own > bar if strict else row.own >= bar
+        outcome = TRUE_POSITIVE if row.true_positive else FALSE_POSITIVE
+        own = np.float32(row.own)  # as it is kept
+        reaches = own > bar if strict else own >= bar
         further = row.false_positive and reaches and "difficult" in rules.reusable_flags
-        if further and (row.image, row.own_object) in left_out:
-            continue
-        hits.append(row.true_positive)
+        of_left_out = (row.true_positive and (row.image, row.ground_truth) in left_out) or (
+            further and (row.image, row.own_object) in left_out
+        )
+        outcomes.append(IGNORED if row.ignored or of_left_out else outcome)
         scores.append(row.score)
-    return one_ap(scores, hits, positives, rules)
+    return one_ap(scores, outcomes, positives, rules)

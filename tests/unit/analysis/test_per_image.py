@@ -44,7 +44,8 @@ def average_precision_of(given: Given, at: int) -> float:
     else:
         values = result.average_precision_by_threshold[t]
         values = values[result.num_positives > 0]
-    values = values[~values.isnan()]
+    if rules.mean_over == "defined_values" or rules.interpolation == "recall_grid":
+        values = values[~values.isnan()]
     return float(values.mean()) if values.numel() else math.nan
 
 

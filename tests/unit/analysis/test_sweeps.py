@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import torch
 from generator import random_problem
+from support import Problem
 from unit.analysis.problems import many, recorded
 
 from torch_vocmetrics import DetectionAP, InputError, StateError, load_protocol, reference
 from torch_vocmetrics.analysis import (
+    image_scores,
     sweep_area_ranges,
     sweep_images,
     sweep_iou,
@@ -49,8 +51,10 @@ def test_thresholds_and_area_ranges_are_those_of_the_result() -> None:
         for t in range(len(sweep.value)):
             wanted = of_classes(result, t, headline)
             close(sweep.average_precision[t], wanted)
-            defined = wanted[~wanted.isnan()]
-            close(sweep.mean[t], defined.mean() if defined.numel() else math.nan)
+            averaged = wanted[result.num_positives > 0]
+            if given.rules.mean_over == "defined_values":
+                averaged = averaged[~averaged.isnan()]
+            close(sweep.mean[t], averaged.mean() if averaged.numel() else math.nan)
             assert torch.equal(sweep.num_positives[t], result.num_positives)
         if given.rules.interpolation != "recall_grid":
             continue
@@ -153,3 +157,19 @@ def test_wrong_values() -> None:
         sweep_smallest_size(recorded(VOC, problem, diagnostics=False), [1e9])
     rules = dataclasses.replace(COCO, iou_thresholds=[0.5])
     assert sweep_smallest_size(recorded(rules, problem, diagnostics=False), [1e9]).mean.isnan()
+
+
+def test_ignored_detections_alone_are_undefined_under_eleven_points() -> None:
+    """VOC's kit has a precision of 0/0 then, at recall 0."""
+    box = torch.tensor([[0.0, 0, 9, 9]])
+    found = {"boxes": box, "scores": torch.tensor([0.9]), "labels": torch.tensor([0])}
+    boxes = torch.cat([box, box + 100])
+    there = {"boxes": boxes, "labels": torch.tensor([0, 0]), "difficult": torch.tensor([1, 0])}
+    for name in ("voc2007", "voc2012", "coco2017"):
+        rules = load_protocol(f"detection/{name}")
+        problem = Problem([found], [there], {"num_classes": 1})
+        wanted = of_classes(reference.evaluate(rules, *problem[:2], **problem.kwargs))
+        records = recorded(rules, problem)
+        close(sweep_iou(records).average_precision[0], wanted)
+        close(image_scores(records).average_precision, wanted)
+        assert bool(wanted.isnan()) == (name == "voc2007")
