@@ -242,9 +242,8 @@ class _Calls(TorchFunctionMode):
 
     def _numbered(self, value: Any) -> Any:
         kind = self._counts.kind
-        if value == kind if isinstance(value, str) else value == torch.device(kind):
-            return torch.device(kind, 0)
-        return value
+        unnumbered = isinstance(value, str | torch.device) and str(value) == kind
+        return torch.device(kind, 0) if unnumbered else value
 
 
 def _on_host(value: Any) -> Any:

@@ -101,7 +101,7 @@ def appended(parts: Sequence[Any], more: Sequence[Any]) -> tuple[Any, ...]:
 
 
 class Lockable:
-    """An object with a lock, which is not copied or pickled with it.
+    """An object with a lock and a CUDA stream, which are not copied or pickled with it.
 
     The lock may be taken several times by one thread.
     """
@@ -115,4 +115,5 @@ class Lockable:
         return made
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_lock"}
+        kept = vars(self).items()
+        return {name: value for name, value in kept if name not in ("_lock", "_stream")}

@@ -13,6 +13,7 @@ import torch
 from ..protocols import Protocol
 from .accumulated import Accumulated, Lockable
 from .identity import refuse_other_rules, tables_of
+from .streams import OnCurrentStream
 
 STATE_SCHEMA = 5
 
@@ -26,7 +27,7 @@ class Stateful(Lockable, ABC, Generic[R_co]):
     class_names: tuple[str, ...]
     label_ids: tuple[int, ...]
     diagnostics = False  # whether the state has more than results need, for analyses
-    _accumulated: Any  # the only attribute that changes: an Accumulated
+    _accumulated: Any = OnCurrentStream()  # the only attribute that changes: an Accumulated
 
     @classmethod
     @abstractmethod
