@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from torch_vocmetrics import DetectionAP
-from torch_vocmetrics.curves import ranking
+from torch_vocmetrics.curves import coco_means, ranking
 from torch_vocmetrics.ops.sums import maximum_from_here
 from torch_vocmetrics.results.numbers import mean_of_defined
 from torch_vocmetrics.testing import differences
@@ -83,6 +83,34 @@ def test_rankings_that_are_larger_than_the_arrays_are_not_kept(
     assert not grid._rankings
     assert vars(kept)["precision"].func.__self__._rankings
     assert not list(differences(kept, made))
+
+
+@pytest.mark.parametrize("block", [2**15, 1])
+def test_numbers_read_from_the_arrays_are_the_same(
+    monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    wanted = result()
+    monkeypatch.setattr(coco_means, "BLOCK_ROWS", block)
+    monkeypatch.setattr(ranking.Ranker, "ranking_bytes", 10**12)
+    monkeypatch.setattr(coco_means, "at_largest_limit", None)  # one pass is enough
+    found = result()
+    assert vars(found)["precision"].func.__self__.is_made
+    assert not list(differences(wanted, found))
+    for name in ("true_positives", "false_positives", "recall", "precision", "scores"):
+        mine, other = (getattr(one, name).double().nan_to_num(-1.0) for one in (found, wanted))
+        assert torch.equal(mine, other), name
+
+
+def test_bytes_of_rankings_are_known_before() -> None:
+    known: list[int] = []
+    of: Any = vars(ranking.Ranker)["ranking_bytes"].fget
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            ranking.Ranker, "ranking_bytes", property(lambda one: known.append(of(one)) or of(one))
+        )
+        found = result()
+    ((_, kept),) = vars(found)["precision"].func.__self__._rankings
+    assert known == pytest.approx([kept.num_bytes], rel=0.01)  # one detection has two matches
 
 
 def test_bytes_of_a_ranking() -> None:

@@ -33,11 +33,19 @@ class Interpolated(NamedTuple):
     scores: Tensor
 
 
+class Counts(NamedTuple):
+    """What the same curves end with: true positives and false positives, [A, M, T, K] int64."""
+
+    true_positives: Tensor
+    false_positives: Tensor
+
+
 class AtLargestLimit(NamedTuple):
     """The same curves under the largest limit alone, without scores, and counts of all limits.
 
     Attributes:
-        precision: [R, A, T, K] float64, 0 at levels that are not reached or without positives.
+        precision: [R, A, T, K] float64, 0 at levels that are not reached; it means nothing for
+            classes without positives.
         true_positives: [A, M, T, K] int64.
         false_positives: [A, T, K] int64, under the largest limit.
     """
@@ -49,8 +57,8 @@ class AtLargestLimit(NamedTuple):
 
 def interpolate(
     ranking: Ranking, areas: range, limits: range, protocol: DetectionProtocol
-) -> Interpolated:
-    """Precision and score at recall levels.
+) -> tuple[Interpolated, Counts]:
+    """Precision and score at recall levels, and counts.
 
     Precision ``tp / (tp + fp + epsilon)`` made monotone from the right and read at the first
     detection whose recall ``tp / npos`` reaches the level. Only true positives can be such a
@@ -69,9 +77,10 @@ def interpolate(
     precision = _best_precision(hits, reached, protocol.precision_epsilon)
     scores = _first_scores(hits, reached, ranking, levels)
     undefined = (npos == 0)[:, None, None]
-    return Interpolated(
+    arrays = Interpolated(
         precision.masked_fill_(undefined, math.nan), scores.masked_fill_(undefined, math.nan)
     )
+    return arrays, Counts(hits.found, hits.total - hits.found)
 
 
 def at_largest_limit(ranking: Ranking, areas: range, protocol: DetectionProtocol) -> AtLargestLimit:

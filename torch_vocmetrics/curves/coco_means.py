@@ -71,6 +71,9 @@ def read_curves(
     )
     for classes in ranker.blocks(BLOCK_ROWS, CLASS_ROWS):
         ranking = ranker.ranked(classes)
+        if grid is not None and grid.is_made:
+            grid.fill(classes, ranking, read)
+            continue
         most = max(BLOCK_ROWS * A // max(ranking.scores.shape[0], 1), 1)
         for areas in (range(first, min(first + most, A)) for first in range(0, A, most)):
             block = at_largest_limit(ranking, areas, protocol)
@@ -102,7 +105,8 @@ class Grid:
         self._rankings: list[tuple[range, Ranking]] = []
         self._arrays: Interpolated | None = None
         self._device = ranker.device
-        if ranker.device.type != "cpu":
+        # Where rankings take more, the numbers are read from the arrays, in one pass.
+        if ranker.device.type != "cpu" or ranker.ranking_bytes > self._array_bytes:
             self._make()
 
     @classmethod
@@ -117,14 +121,19 @@ class Grid:
         """Both dense arrays, [R, A, M, T, K]."""
         return self._make() if self._arrays is None else self._arrays
 
+    @property
+    def is_made(self) -> bool:
+        """Whether the arrays are there, to be filled."""
+        return self._arrays is not None
+
+    @property
+    def _array_bytes(self) -> int:
+        return math.prod(self._shape) * (torch.float64.itemsize + self._score_dtype.itemsize)
+
     def add(self, classes: range, ranking: Ranking) -> None:
-        """Take the detections of some more classes."""
-        if self._arrays is not None:
-            self._fill(self._arrays, classes, ranking)
-            return
+        """Take the detections of some more classes, before the arrays are made."""
         self._rankings.append((classes, ranking))
-        kept = sum(one.num_bytes for _, one in self._rankings)
-        if kept > math.prod(self._shape) * (torch.float64.itemsize + self._score_dtype.itemsize):
+        if sum(one.num_bytes for _, one in self._rankings) > self._array_bytes:
             self._make()
 
     @host_work()
@@ -146,15 +155,32 @@ class Grid:
         self._arrays, self._rankings = arrays, []
         return arrays
 
-    def _fill(self, arrays: Interpolated, classes: range, ranking: Ranking) -> None:
+    def fill(self, classes: range, ranking: Ranking, read: AtLargestLimit) -> None:
+        """Fill in some classes, in the arrays and in ``read``."""
+        self._fill(self.arrays, classes, ranking, read)
+
+    def _fill(
+        self,
+        arrays: Interpolated,
+        classes: range,
+        ranking: Ranking,
+        read: AtLargestLimit | None = None,
+    ) -> None:
         _, num_areas, num_limits, *_ = self._shape
-        together = BLOCK_ROWS * num_areas * num_limits // max(ranking.scores.shape[0], 1)
+        together = BLOCK_ROWS * num_areas // max(ranking.scores.shape[0], 1)
         of_classes = slice(classes.start, classes.stop)
         for areas, limits in _portions(num_areas, num_limits, together):
-            block = interpolate(ranking, areas, limits, self._protocol)
+            block, counts = interpolate(ranking, areas, limits, self._protocol)
             rows = slice(areas.start, areas.stop), slice(limits.start, limits.stop)
             for whole, part in zip(arrays, block, strict=True):
                 whole[:, rows[0], rows[1], :, of_classes] = part
+            if read is None:
+                continue
+            read.true_positives[(*rows, ..., of_classes)] = counts.true_positives
+            if limits.stop == num_limits:
+                last = block.precision[:, :, -1]
+                read.precision[:, rows[0], :, of_classes] = last
+                read.false_positives[rows[0], :, of_classes] = counts.false_positives[:, -1]
 
 
 def _portions(num_areas: int, num_limits: int, most: int) -> list[tuple[range, range]]:

@@ -139,6 +139,15 @@ class Ranker:
         """[K] int64: detections of each class."""
         return self._counts.sum(dim=0)
 
+    @property
+    def ranking_bytes(self) -> int:
+        """About what the rankings of all classes take, see :attr:`Ranking.num_bytes`."""
+        first = self._parts[0]
+        words = 1 + 2 * first.match_true_positive.shape[1]
+        matches = sum(part.match_detection.shape[0] for part in self._parts)
+        flags = len(self._limits) + first.out_of_range.shape[1]
+        return self.num_detections * (self.score_dtype.itemsize + flags) + 8 * words * matches
+
     def blocks(self, most: int, each: int = 0) -> list[range]:
         """Consecutive classes of together at most so many detections, but at least one class.
 

@@ -366,8 +366,10 @@ def _shifted(flag: Tensor, bit: int) -> Tensor:
 
 def _class_index(labels: Tensor, rules: InputRules) -> tuple[Tensor, bool]:
     """Class index of each label, negative for an unknown one; and whether all are known."""
+    if not labels.shape[0]:
+        return labels, True
     if rules.label_ids is None:
-        if labels.shape[0] and on_host(labels):
+        if on_host(labels):
             # As unsigned numbers negative labels are above all classes: one pass.
             largest = np.maximum.reduce(labels.numpy().view(np.uint64))
             if largest < rules.num_classes:

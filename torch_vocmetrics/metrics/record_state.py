@@ -18,7 +18,7 @@ from .accumulated import Accumulated
 from .deferred import NOTHING_DEFERRED, Deferred
 
 CHUNK_ROWS = 2**16
-CHUNK_PAIRS = 2**22
+CHUNK_PAIRS = 2**20
 CHUNK_MASK_BYTES = 2**25
 """A chunk is matched when it holds so many rows, pairs (by their bound), or bytes of masks."""
 SHARE_OF_MEMORY = 64
