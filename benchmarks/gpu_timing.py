@@ -13,11 +13,12 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from torch_vocmetrics import DetectionAP, matching
+from torch_vocmetrics import DetectionAP
+from torch_vocmetrics.matching import chunk as matching
 
 COPIED_BYTES = 2**30
 Feed = Callable[..., Any]
-Call = tuple[Any, Any, int]
+Call = tuple[Any, Any, int, int]
 
 
 @contextlib.contextmanager
@@ -32,9 +33,9 @@ def captured_matches(feed: Feed, batches: Any) -> list[Call]:
     calls: list[Call] = []
     original = matching.match_word
 
-    def spy(rows: Any, rules: Any, largest: int) -> Any:
-        calls.append((rows, rules, largest))
-        return original(rows, rules, largest)
+    def spy(*arguments: Any) -> Any:
+        calls.append(arguments)  # type: ignore[arg-type]
+        return original(*arguments)
 
     with mock.patch.object(matching, "match_word", spy):
         feed(batches, ("coco2017",)).state_dict()
@@ -147,8 +148,8 @@ def kernel(
     calls = [call for call in captured_matches(feed, batches) if call[0].group.is_cuda]
     if not calls:
         raise AssertionError("no chunk was matched on the device")
-    rows, rules, largest = max(calls, key=lambda call: call[0].group.shape[0])
-    found = timed(lambda: matching.match_word(rows, rules, largest), device, repeats)
+    rows, *rest = max(calls, key=lambda call: call[0].group.shape[0])
+    found = timed(lambda: matching.match_word(rows, *rest), device, repeats)
     moved = sum(one.numel() * one.element_size() for one in rows if isinstance(one, Tensor))
     moved += 2 * rows.group.numel() * rows.group.element_size()
     rate = moved / (found["median_ms"] / 1e3)

@@ -94,6 +94,15 @@ def test_a_wrong_kernel_of_masks_would_be_found(mutation: str) -> None:
     assert report["differing"], f"the inputs do not tell {mutation!r}"
 
 
+def test_every_metric_with_interpreted_kernels() -> None:
+    """From input to result on a stand-in for a device, all operators as their kernels."""
+    report = run("end_to_end.py", interpret=True)
+    assert report["differing"] == []
+    assert report["metrics"] > 10
+    names = ("match_word", "tally_maps", "pack_masks", "mask_overlaps")
+    assert all(report["kernels"][f"torch_vocmetrics.{name}"] > 0 for name in names)
+
+
 def test_kernels_compile_for_three_generations(capsys: pytest.CaptureFixture[str]) -> None:
     """No fused multiply-add and no float32 in float64 arithmetic, nearly nothing spilled."""
     rows = run("compile.py", interpret=False)
