@@ -117,7 +117,7 @@ def _hashes(paths: list[Path]) -> dict[str, str]:
     found = {}
     for path in paths:
         try:
-            found[str(path)] = _folder_hash(path) if path.is_dir() else _file_hash(path)
+            found[str(path)] = folder_hash(path) if path.is_dir() else _file_hash(path)
         except OSError as error:  # a file that was read before and is gone
             raise VocMetricsError(f"{path}: {error.strerror or error}") from None
     return found
@@ -128,8 +128,15 @@ def _file_hash(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _folder_hash(folder: Path) -> str:
-    """Of all annotations and lists; images of a development kit are not read."""
+def folder_hash(folder: Path) -> str:
+    """SHA-256 over names and hashes of all files; JPEG images are not read.
+
+    Args:
+        folder: such as the data of a development kit.
+
+    Raises:
+        OSError: for a file that may not be read.
+    """
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.suffix.lower() not in (".jpg", ".jpeg"):

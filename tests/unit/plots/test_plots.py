@@ -325,6 +325,8 @@ def test_the_envelope_is_the_largest_precision_from_there_on() -> None:
         assert has_color_at(ax, x, y, style.BLUE)
     assert not has_color_at(ax, 0.9, 0.5, style.BLUE)
     assert not has_color_at(ax, 0.9, 0.0, style.BLUE)
+    read = curve.plot(recall_levels=(0.0, 0.5, 0.6, 0.8)).get_lines()[-1]
+    assert read.get_ydata().tolist() == pytest.approx([1.0, 1.0, 0.6, 0.0]), "at 0.5 it is reached"
 
 
 def test_many_classes_are_grey_but_the_best_and_the_worst() -> None:
@@ -478,6 +480,7 @@ def test_colors_differ_for_colour_blind_people(kind: str) -> None:
             assert np.abs(seen[first] - seen[second]).max() > 0.08, (first, second)
     lines = [tuple(style.line_style(n).values()) for n in range(28)]
     assert len(set(lines)) == 28
+    assert style.line_style(28) == style.line_style(0)
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

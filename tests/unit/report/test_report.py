@@ -26,6 +26,7 @@ from torch_vocmetrics import (
     analysis,
 )
 from torch_vocmetrics.cli import main
+from torch_vocmetrics.cli.report import folder_hash
 from torch_vocmetrics.report import compare, report
 from torch_vocmetrics.report.page import Section, cell, page, table_view
 
@@ -193,6 +194,21 @@ def test_errors_images_and_missed_objects_are_those_of_the_analyses(parsed: Pars
     assert areas == sorted((round(float(area)) for area in missed.area), reverse=True)[:20]
     worst = [float(row[1]) for row in parsed.tables["Worst images by F1"][1:]]
     assert worst == sorted(worst)
+
+
+def test_confusions_are_between_different_classes(parsed: Parsed) -> None:
+    metric = detector()
+    score = analysis.score_curves(metric).best_common().score[0]
+    matrix = analysis.confusion_matrix(metric, score=float(score))
+    classes, wanted = len(matrix.names) - 1, {}
+    for row in range(classes):
+        for column in range(classes):
+            if row != column and matrix.counts[row, column]:
+                key = (matrix.names[row], matrix.names[column])
+                wanted[key] = int(matrix.counts[row, column])
+    rows = parsed.tables["The most frequent confusions"][1:]
+    assert {(row[0], row[1]): int(row[2]) for row in rows} == wanted
+    assert [int(row[2]) for row in rows] == sorted(wanted.values(), reverse=True)
 
 
 def test_every_rule_has_its_source(parsed: Parsed) -> None:
@@ -378,3 +394,18 @@ def test_the_command_compare(files: list[str], tmp_path: Path, capsys: Any) -> N
     assert "-0.5000" in found.texts
     assert main(["compare", "coco2017", *pair, *files, "--output", str(tmp_path / "no" / "x")]) == 2
     assert "the folder does not exist" in capsys.readouterr().err
+
+
+def test_the_hash_of_a_folder_is_that_of_all_annotations(tmp_path: Path) -> None:
+    folder = tmp_path / "Annotations"
+    folder.mkdir()
+    (folder / "a.xml").write_text("1")
+    (folder / "a.jpg").write_text("image")
+    first = folder_hash(tmp_path)
+    (folder / "a.jpg").write_text("another image")
+    assert folder_hash(tmp_path) == first
+    (folder / "a.xml").write_text("2")
+    assert folder_hash(tmp_path) != first
+    (folder / "a.xml").write_text("1")
+    (folder / "a.xml").rename(folder / "b.xml")
+    assert folder_hash(tmp_path) != first

@@ -35,7 +35,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for image in range(30):
         corner = torch.randint(0, 200, (9, 2), generator=generator)
         boxes = torch.cat([corner, corner + torch.randint(20, 90, (9, 2), generator=generator)], 1)
-        labels = torch.randint(4, (9,), generator=generator)
+        shares = torch.tensor([0.6, 0.3, 0.08, 0.02])
+        labels = torch.multinomial(shares, 9, replacement=True, generator=generator)
         scores = torch.rand(9, generator=generator)
         prediction = {"boxes": boxes + image % 20, "labels": labels, "scores": scores}
         target = {"boxes": boxes, "labels": labels, "image_id": f"\"{image}' onclick='x"}
@@ -85,6 +86,13 @@ def test_headings_sort(page: Page) -> None:
     assert page.value("document.querySelectorAll('[aria-sort]').length") == 1
     foot = "document.querySelector('#classes tfoot td').textContent"
     assert page.value(foot) == "mean over 4"
+
+
+def test_counts_sort_as_numbers(page: Page) -> None:
+    page.click("#classes th:nth-child(4) button")
+    counts = [int(text) for text in column(page, 4)]
+    assert counts == sorted(counts, reverse=True)
+    assert len({len(str(count)) for count in counts}) > 1, "as texts they would stand otherwise"
 
 
 def test_the_keyboard_sorts(page: Page) -> None:
