@@ -16,6 +16,9 @@ from .image_masks import ImageMasks, masks_on
 from .ops.sums import sums_before
 from .transfer import from_host, to_device
 
+Ids = tuple[int | str, ...]
+"""The ids of images, all int or all str."""
+
 BOX_FORMATS = ("xyxy", "xywh", "cxcywh")
 
 

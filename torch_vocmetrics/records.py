@@ -12,9 +12,9 @@ from torch import Tensor
 from .errors import InputError
 from .lanes import BITS, Lanes, column, in_area, lanes_of_areas
 from .protocols import DetectionProtocol, LayoutProtocol, MissRateProtocol
-from .ragged import index_in_image
+from .ragged import Ids, index_in_image
 from .results.table import Table
-from .tables.records import Ids, MatchRecords
+from .tables.records import MatchRecords
 
 if TYPE_CHECKING:
     import pandas

@@ -17,7 +17,8 @@ PACKAGE = Path(torch_vocmetrics.__file__).parent
 LAYERS = (
     {"errors", "limits", "_version"},
     {"kernels", "ops", "ragged", "image_masks", "transfer", "host_work", "protocols", "lanes"},
-    {"tables", "inputs", "states"},
+    {"inputs", "states"},
+    {"tables"},
     {"matching"},
     {"curves", "results", "distributed", "plots"},
     {"records"},

@@ -20,8 +20,9 @@ from ..lanes import Lanes, column, in_area, lanes_of_areas
 from ..ops.ordering import rank_in_group, rank_order, stable_order
 from ..ops.selection import rows_where, take
 from ..ops.sums import sums_before
+from ..ragged import Ids
 from ..tables.class_slices import positives_of_classes
-from ..tables.records import MATCH_COLUMNS, Ids, MatchRecords, cat_ids
+from ..tables.records import MATCH_COLUMNS, MatchRecords, cat_ids
 from ..tables.repeats import repeats, unequal_truth, warn_of_repeats
 from ..transfer import from_host, to_host
 

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from ..errors import InputError, warn
 from ..protocols import FLAGS
-from ..ragged import OPTIONAL_COLUMNS, Detections, GroundTruths
-from ..tables.records import Ids
+from ..ragged import OPTIONAL_COLUMNS, Detections, GroundTruths, Ids
 from ..transfer import from_host, on_one_device, work_device
 from .box_formats import FRACTIONS, in_pixels, suspects_of_fractions
 from .faults import (

@@ -14,8 +14,8 @@ from ..lanes import Lanes
 from ..ops.ordering import stable_order
 from ..ops.selection import rows_where
 from ..protocols import DetectionProtocol, MissRateProtocol
-from ..ragged import Detections, GroundTruths, index_in_image, starts_of_images
-from ..tables.records import Ids, MatchRecords
+from ..ragged import Detections, GroundTruths, Ids, index_in_image, starts_of_images
+from ..tables.records import MatchRecords
 from ..transfer import from_host, reads_are_free
 from .best_overlaps import best_overlaps
 from .detection import detection_setup

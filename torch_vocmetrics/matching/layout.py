@@ -19,8 +19,8 @@ from ..ops.boxes import BoxColumns, box_columns, intersection_over_union, pair_i
 from ..ops.ordering import rank_in_group, rank_order, stable_order
 from ..ops.selection import rows_where
 from ..protocols import LayoutProtocol
-from ..ragged import image_of_row, index_in_image
-from ..tables.records import Ids, MatchRecords
+from ..ragged import Ids, image_of_row, index_in_image
+from ..tables.records import MatchRecords
 from .pairs import Pairs, candidate_pairs
 
 NO_ONE = -1

@@ -14,8 +14,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from ..ragged import Ids
 from .columns import check_column, check_image_ids
-from .records import Ids, cat_ids
+from .records import cat_ids
 from .repeats import repeats, unequal_truth, warn_of_repeats
 
 STATE_COLUMNS = ("rows", "cell", "count")

@@ -22,10 +22,9 @@ from ..lanes import Lanes
 from ..ops.ordering import rank_in_group, stable_order
 from ..ops.selection import rows_where, take
 from ..ops.sums import sums_before
+from ..ragged import Ids
 from ..transfer import to_device
 from .columns import refuse_partial_order
-
-Ids = tuple[int | str, ...]
 
 
 @dataclass(frozen=True, eq=False)
