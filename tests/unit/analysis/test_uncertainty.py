@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 from collections import Counter
@@ -82,10 +83,12 @@ def test_intervals_of_scipy() -> None:
     stats = pytest.importorskip("scipy.stats", reason="the judge of this test")
     data = np.random.default_rng(1).exponential(size=25)
     statistics = mean_of(data.tolist())
+    # SciPy 1.15 gave the argument its new name.
+    word = "rng" if "rng" in inspect.signature(stats.bootstrap).parameters else "random_state"
     for method, name in (("percentile", "percentile"), ("bca", "BCa")):
         mine = bootstrap(statistics, num_resamples=20000, method=method)["mean"]
         theirs = stats.bootstrap(
-            (data,), np.mean, n_resamples=20000, method=name, rng=np.random.default_rng(2)
+            (data,), np.mean, n_resamples=20000, method=name, **{word: np.random.default_rng(2)}
         )
         assert mine.lower == pytest.approx(theirs.confidence_interval.low, abs=0.025)
         assert mine.upper == pytest.approx(theirs.confidence_interval.high, abs=0.025)
