@@ -184,10 +184,10 @@ def _checked(
     Rows on the host are checked there before they are moved. Others, and columns on several
     devices, are moved before; on a device the rows of many batches are checked together, later.
     """
-    if rules.drop_unknown and "labels" in doubtful:
-        rows = rows.where(rows.labels >= 0)
     if not rows.is_cpu:
         rows = rows.to(work)
+    if rules.drop_unknown and "labels" in doubtful:
+        rows = rows.where(rows.labels >= 0)
     suspects = []
     if rows.is_cpu:
         suspects = suspects_of_rows(
