@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,17 +31,24 @@ def num_inverted(detections: Detections, ground_truths: GroundTruths) -> Tensor 
     """
     sides, counts = (detections, ground_truths), list[int | Tensor]()
     for side in sides:
-        far = side.boxes[:, 2:]
-        extent = far - side.boxes[:, :2] if side.box_format == "xyxy" else far
-        if on_host(extent) and (not extent.numel() or float(extent.numpy().min()) >= 0):  # mostly
+        if on_host(side.boxes) and not _any_on_host(side):
             counts.append(0)
         else:
+            far = side.boxes[:, 2:]
+            extent = far - side.boxes[:, :2] if side.box_format == "xyxy" else far
             counts.append((extent < 0).any(dim=1).sum())
     if not any(isinstance(count, Tensor) for count in counts):
         return None
     none = torch.zeros((), dtype=torch.int64, device=detections.boxes.device)
     numbers = (*counts, sum(side.boxes.shape[0] for side in sides))
     return torch.stack([none + number for number in numbers])
+
+
+def _any_on_host(rows: Detections | GroundTruths) -> bool:
+    """Whether any box is inverted; by NumPy, which is the faster on few rows."""
+    boxes = rows.boxes.numpy()
+    extent = boxes[:, 2:] - boxes[:, :2] if rows.box_format == "xyxy" else boxes[:, 2:]
+    return bool(boxes.shape[0]) and bool(np.minimum.reduce(extent, axis=None) < 0)
 
 
 def warn_if_many(counts: Sequence[Tensor]) -> bool:

@@ -90,7 +90,7 @@ def test_whole_floats_as_labels() -> None:
         assert numbers(new().update(moved(found), true)) == wanted()
         found[2]["labels"][1] = 0.5
         metric = DetectionAP("coco2017", num_classes=K + 1).update(moved(found), true)
-        with pytest.raises(InputError, match=r"prediction 2, row 1: the label is unknown, got .*fr"):
+        with pytest.raises(InputError, match=r"2, row 1: the label is unknown, .* fraction"):
             metric.compute()
 
 
