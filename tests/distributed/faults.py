@@ -43,8 +43,8 @@ STEPS: dict[str, tuple[str, str, int]] = {
 
 
 def share(rank: int) -> Metric[Any]:
-    metric = SUBJECTS["detection"].new()
-    for image in images(SUBJECTS["detection"], IMAGES, ids=True)[rank::RANKS]:
+    metric = SUBJECTS["detection_found"].new()
+    for image in images(SUBJECTS["detection_found"], IMAGES, ids=True)[rank::RANKS]:
         metric.update(*image)
     return metric
 

@@ -90,6 +90,25 @@ def _detections(
     return [found], [true | ({"image_id": _name(number)} if ids else {})]
 
 
+def _found(
+    number: int, *, ids: bool = True, truth: int = 0, noise: float = 0.0, order: bool = False
+) -> Image:
+    """Objects of five classes, most of which are found, some twice, with many ties of score."""
+    rng = _rng(number)
+    m = int(_whole(0, 7, (1,), rng)) if number % 5 else 0
+    boxes, labels = _boxes(m, rng), _whole(0, 5, (m,), rng)
+    rows = _whole(0, max(m, 1), (2 * m,), rng)
+    found = {
+        "boxes": boxes[rows] + _whole(-2, 3, (2 * m, 4), rng),
+        "scores": _whole(0, 4, (2 * m,), rng) / 4 + noise,
+        "labels": (labels[rows] + (torch.rand(2 * m, generator=rng) < 0.2)) % 5,
+    }
+    if order:
+        found["order"] = 1000 - 20 * number - torch.arange(2 * m)
+    true = {"boxes": boxes, "labels": (labels + truth) % 5, "iscrowd": labels == 3}
+    return [found], [true | ({"image_id": f"img{_name(number)}"} if ids else {})]
+
+
 def _ordered(number: int, **options: Any) -> Image:
     """Detections with the line of a results file, and ids that are text."""
     (found,), (true,) = _detections(number, **options)
@@ -228,6 +247,11 @@ SUBJECTS: dict[str, Subject] = {
         partial(DetectionAP, "coco2017", **TWO),
         partial(_detections, wide=True),
         partial(DetectionAP, "voc2007", **TWO),
+    ),
+    "detection_found": subject(
+        partial(DetectionAP, ["coco2017", "voc2012"], num_classes=5, label_ids=range(5)),
+        _found,
+        partial(DetectionAP, ["coco2017", "voc2012"], num_classes=6),
     ),
     "detection_file_order": subject(
         partial(DetectionAP, "voc2006", **TWO), _ordered, partial(DetectionAP, "voc2007", **TWO)

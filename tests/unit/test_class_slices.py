@@ -26,8 +26,8 @@ from torch_vocmetrics.tables.repeats import arranged
 
 
 def records(numbers: range, *, ids: bool = True) -> MatchRecords:
-    metric = DetectionAP("coco2017", class_names=["a", "b"])
-    for image in images(SUBJECTS["detection"], numbers.stop, ids=ids)[numbers.start :]:
+    metric = DetectionAP("coco2017", num_classes=5, label_ids=range(5))
+    for image in images(SUBJECTS["detection_found"], numbers.stop, ids=ids)[numbers.start :]:
         metric.update(*image)
     return metric._joined().whole[0]
 
@@ -60,7 +60,9 @@ def test_classes_without_rows_are_shared_out() -> None:
 # Slices -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("runs", [[[0], [1]], [[1], [0]], [[0, 1]], [[], [0, 1]]])
+@pytest.mark.parametrize(
+    "runs", [[[0, 2], [1, 3, 4]], [[3], [0, 1, 2, 4]], [[0, 1, 2, 3, 4]], [[], [1, 2, 4], [0, 3]]]
+)
 def test_slices_are_the_records_of_their_classes(runs: list[list[int]]) -> None:
     """Rows of each run, read off the joined records by a plain loop."""
     parts = [records(range(5)), records(range(5, 6)), records(range(6, 14))]
@@ -98,9 +100,11 @@ def test_starts_of_classes() -> None:
     assert "order" not in starts
     assert "ground_truth_label" not in starts
     counts = table.class_counts.tolist()
-    assert starts["score"] == [0, counts[0], sum(counts)]
-    of_first = int((table.match_detection < counts[0]).sum())
-    assert starts["match_overlap"] == [0, of_first, len(table.match_detection)]
+    assert starts["score"] == [sum(counts[:label]) for label in range(6)]
+    label = table.label[table.match_detection]
+    wanted = [int((label < one).sum()) for one in range(6)]
+    assert starts["match_overlap"] == wanted
+    assert wanted[1] < wanted[2] < wanted[3]
 
 
 def test_records_of_classes_can_be_cut() -> None:
@@ -178,7 +182,7 @@ def test_digests_of_classes_add_up() -> None:
     starts = starts_of_truth(table)
     total = torch.zeros(13, dtype=torch.int64)
     names = (*RANKED_DETECTIONS[:3], *RANKED_MATCHES, "match_ground_truth", "match_overlap")
-    for label in range(2):
+    for label in range(5):
         rows = slice(*starts_of_classes(table)["score"][label : label + 2])
         matches = slice(*starts_of_classes(table)["match_overlap"][label : label + 2])
         columns = {
@@ -212,6 +216,22 @@ def test_every_column_is_in_a_digest(name: str) -> None:
     row = int(table.match_detection[row]) if name.startswith("match") else row
     differing = (digest(table) != digest(other)).nonzero().flatten().tolist()
     assert differing == [int(owner[row])]
+
+
+def test_the_order_of_detections_counts() -> None:
+    """Two detections of an image and class change places in all but their score."""
+    table = records(range(13))
+    group = table.label * 13 + table.image
+    at = table.match_detection
+    row = next(
+        row
+        for row in range(len(group) - 1)
+        if group[row] == group[row + 1] and int((at == row).sum()) != int((at == row + 1).sum())
+    )
+    other = torch.where(at == row, row + 1, torch.where(at == row + 1, row, at))
+    changed = dataclasses.replace(table, match_detection=other)
+    differing = digest_of_detections(table) != digest_of_detections(changed)
+    assert differing.nonzero().flatten().tolist() == [int(table.image[row])]
 
 
 def test_the_order_of_rows_counts_and_the_type_of_scores_does_not() -> None:
