@@ -31,7 +31,9 @@ def tally(prediction: Tensor, truth: Tensor, columns: LabelTable, rows: LabelTab
         [n, K * (K + 1) + 3] int64: pixels by true and predicted class, without void ones, the last
         column for void predictions; then pixels of each kind of fault, above 0 where there is one.
     """
-    counts: Tensor = _tally(
+    # On the host without the dispatcher, which takes a twentieth of the time of a small batch.
+    plain = prediction.is_cpu and type(prediction) is Tensor
+    counts: Tensor = (_on_host if plain else _tally)(
         prediction,
         truth,
         columns.indices,
@@ -66,6 +68,8 @@ def _on_host(
     rows = LabelTable(truth_lowest + 1, truth_table, num_classes + 2)
     columns = LabelTable(lowest + 1, table, num_classes + 2)
     pieces = max(PIXELS_AT_ONCE // max(truth[:1].numel(), 1), 1)
+    if truth.shape[0] <= pieces:
+        return _tally_piece(prediction, truth, columns, rows)
     parts = zip(torch.split(prediction, pieces), torch.split(truth, pieces), strict=True)
     return torch.cat([_tally_piece(found, true, columns, rows) for found, true in parts])
 
@@ -78,9 +82,13 @@ def _tally_piece(
         prediction, nan = _labels_of(prediction)
         columns = _channels(K, truth.device)
     pairs = count_pairs(truth, prediction, rows, columns)
-    unknown = [pairs[:, :, K + 1].sum(1), pairs[:, K + 1].sum(1)]
-    flags = torch.stack([*unknown, unknown[0] * 0 if nan is None else nan.long()], 1)
-    return torch.cat([pairs[:, :K, : K + 1].flatten(1), flags], 1)
+    counts = pairs.new_zeros((pairs.shape[0], K * (K + 1) + NUM_FAULTS))
+    by_cell(counts).unflatten(1, (K, K + 1)).copy_(pairs[:, :K, : K + 1])
+    torch.sum(pairs[:, :, K + 1], 1, out=counts[:, -3])
+    torch.sum(pairs[:, K + 1], 1, out=counts[:, -2])
+    if nan is not None:
+        counts[:, -1].copy_(nan)
+    return counts
 
 
 def _channels(num_classes: int, device: torch.device) -> LabelTable:
