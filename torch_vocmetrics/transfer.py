@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,31 @@ FREE_TO_READ = {"cpu"}
 def reads_are_free(device: torch.device) -> bool:
     """Whether reading a value, such as a number of rows, needs no synchronization."""
     return device.type in FREE_TO_READ
+
+
+BYTES_PER_ROW = 2**13
+FEWEST_ROWS, MOST_ROWS = 2**20, 2**22
+"""On CUDA curves are computed of so many rows together, by the memory that they may take."""
+
+
+def rows_at_once(device: torch.device, on_host: int) -> int:
+    """Rows whose curves are computed together.
+
+    On the host so many as its caches like; on CUDA, where every step has a fixed cost, as many as
+    its memory has room for with 8 KiB for each, but from 1 to 4 million.
+    """
+    if device.type != "cuda":
+        return on_host
+    return max(FEWEST_ROWS, min(memory_of(device) // BYTES_PER_ROW, MOST_ROWS))
+
+
+@cache
+def memory_of(device: torch.device) -> int:
+    """Bytes of a CUDA device; 0 for others, and where there is no card."""
+    if device.type != "cuda" or not torch.cuda.is_available():
+        return 0
+    total: int = torch.cuda.get_device_properties(device).total_memory
+    return total
 
 
 def read_device(device: object, where: str) -> torch.device:

@@ -20,7 +20,7 @@ from torch import Tensor
 from ..errors import StateError
 from ..protocols import DetectionProtocol
 from ..results import PrecisionRecallCurve, as_tensor
-from ..transfer import to_host
+from ..transfer import rows_at_once, to_host
 from .averages import average_of
 from .coco import Interpolated
 from .coco_means import Grid, read_curves
@@ -81,7 +81,7 @@ def class_curves(
         numbers = dict(zip(columns, to_host([*columns.values()]), strict=True))
         return ClassCurves(numbers, grid)
     classes = list[_OneClass]()
-    for block in ranker.blocks(BLOCK_ROWS):
+    for block in ranker.blocks(rows_at_once(ranker.device, BLOCK_ROWS)):
         classes += _classes_of(protocol, ranker.ranked(block), details=details)
     numbers = {
         "average_precision": as_tensor(np.array([one.averages for one in classes]).T),

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..host_work import host_work
 from ..protocols import DetectionProtocol
+from ..transfer import rows_at_once
 from .coco import AtLargestLimit, Interpolated, at_largest_limit, interpolate
 from .ranking import Ranker, Ranking
 
@@ -69,12 +70,13 @@ def read_curves(
         true_positives=empty(torch.int64, A, M, T, K),
         false_positives=empty(torch.int64, A, T, K),
     )
-    for classes in ranker.blocks(BLOCK_ROWS, CLASS_ROWS):
+    together = rows_at_once(ranker.device, BLOCK_ROWS)
+    for classes in ranker.blocks(together, CLASS_ROWS):
         ranking = ranker.ranked(classes)
         if grid is not None and grid.is_made:
             grid.fill(classes, ranking, read)
             continue
-        most = max(BLOCK_ROWS * A // max(ranking.scores.shape[0], 1), 1)
+        most = max(together * A // max(ranking.scores.shape[0], 1), 1)
         for areas in (range(first, min(first + most, A)) for first in range(0, A, most)):
             block = at_largest_limit(ranking, areas, protocol)
             rows, columns = slice(areas.start, areas.stop), slice(classes.start, classes.stop)
@@ -167,7 +169,8 @@ class Grid:
         read: AtLargestLimit | None = None,
     ) -> None:
         _, num_areas, num_limits, *_ = self._shape
-        together = BLOCK_ROWS * num_areas // max(ranking.scores.shape[0], 1)
+        most = rows_at_once(ranking.scores.device, BLOCK_ROWS)
+        together = most * num_areas // max(ranking.scores.shape[0], 1)
         of_classes = slice(classes.start, classes.stop)
         for areas, limits in _portions(num_areas, num_limits, together):
             block, counts = interpolate(ranking, areas, limits, self._protocol)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from operator import mul
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from ..inputs.box_scale import BoxScale
 from ..inputs.images import Batch
 from ..matching import Chunk
 from ..tables.records import MatchRecords
+from ..transfer import memory_of
 from .accumulated import Accumulated
 from .deferred import NOTHING_DEFERRED, Deferred
 
@@ -53,17 +53,8 @@ class Fill(NamedTuple):
         return (
             self.rows >= CHUNK_ROWS
             or self.pairs >= CHUNK_PAIRS
-            or self.mask_bytes >= max(CHUNK_MASK_BYTES, _share_of_memory(device))
+            or self.mask_bytes >= max(CHUNK_MASK_BYTES, memory_of(device) // SHARE_OF_MEMORY)
         )
-
-
-@cache
-def _share_of_memory(device: torch.device) -> int:
-    """Bytes of a CUDA device that a chunk may take for masks; 0 for others."""
-    if device.type != "cuda" or not torch.cuda.is_available():
-        return 0
-    total: int = torch.cuda.get_device_properties(device).total_memory
-    return total // SHARE_OF_MEMORY
 
 
 NOTHING_PENDING = Fill()

@@ -83,7 +83,7 @@ def _tally_piece(
         columns = _channels(K, truth.device)
     pairs = count_pairs(truth, prediction, rows, columns)
     counts = pairs.new_zeros((pairs.shape[0], K * (K + 1) + NUM_FAULTS))
-    by_cell(counts).unflatten(1, (K, K + 1)).copy_(pairs[:, :K, : K + 1])
+    by_cell(counts).view(-1, K, K + 1).copy_(pairs[:, :K, : K + 1])
     torch.sum(pairs[:, :, K + 1], 1, out=counts[:, -3])
     torch.sum(pairs[:, K + 1], 1, out=counts[:, -2])
     if nan is not None:

@@ -20,8 +20,8 @@ BUDGETS = {
     "flush of masks": 200,
     "compute, COCO": 600,
 }
-WAITS = {"compute, COCO": 14}
-"""Two when chunks that the device has matched are read, twelve for the curves."""
+WAITS = {"compute, COCO": 12}
+"""Two for the chunks that the device has matched, nine for the curves, whatever the images."""
 
 
 def test_launches_and_waits_stay_within_their_budgets() -> None:
