@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import sys
@@ -17,6 +18,7 @@ from torch_vocmetrics.cli import main
 from torch_vocmetrics.cli.arguments import SUBCOMMANDS
 from torch_vocmetrics.cli.progress import Progress
 from torch_vocmetrics.cli.render import aligned
+from torch_vocmetrics.results import Table
 from torch_vocmetrics.results.result_table import Column, ResultTable
 
 TWELVE = ["AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl"]
@@ -329,3 +331,21 @@ def test_html_of_a_table_is_escaped() -> None:
 
 def test_aligned_columns() -> None:
     assert aligned([("a", "1"), ("bc", "10")]) == ["a    1", "bc  10"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rows(Table):
+    name: tuple[str, ...]
+    value: torch.Tensor
+    count: torch.Tensor
+    level: float
+
+
+def test_notebooks_show_the_first_rows_of_an_analysis() -> None:
+    names = ("<b>x</b>", *map(str, range(39)))
+    rows = Rows(names, torch.full((40,), 0.25), torch.arange(40), 0.95)
+    text = rows._repr_html_()
+    assert "<td>&lt;b&gt;x&lt;/b&gt;</td><td>0.2500</td><td>0</td>" in text
+    assert text.count("<tr>") == 31
+    assert "10 rows more" in text
+    assert "level" not in text

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from ..errors import InputError
 from .plotted import Plotted
+from .result_table import shown
 
 if TYPE_CHECKING:
     import pandas
@@ -35,6 +37,10 @@ class Table(Plotted):
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
         return {field.name: _plain(getattr(self, field.name)) for field in fields}
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: the first rows."""
+        return f"<p><b>{escape(type(self).__name__)}</b></p>{_html_rows(self.columns())}"
+
     def to_pandas(self) -> pandas.DataFrame:
         """The columns as a data frame.
 
@@ -42,6 +48,23 @@ class Table(Plotted):
             InputError: if pandas is not installed.
         """
         return data_frame(self.columns())
+
+
+def _html_rows(columns: Mapping[str, Sequence[Any] | Tensor], most: int = 30) -> str:
+    """The first rows as an HTML table; all text is escaped."""
+    count = max(map(len, columns.values()), default=0)
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    first = [_plain(column[:most]) for column in columns.values()]
+    rows = [
+        "".join(f"<td>{escape(_cell(v))}</td>" for v in row) for row in zip(*first, strict=False)
+    ]
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    more = f"<p>{count - most:,} rows more</p>" if count > most else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _cell(value: Any) -> str:
+    return shown(value) if isinstance(value, int | float) else str(value)
 
 
 def data_frame(columns: Mapping[str, Sequence[Any] | Tensor]) -> pandas.DataFrame:

@@ -262,6 +262,7 @@ def texts_of(ax: Any) -> list[Any]:
     return [one for one in every if one not in hidden and one.get_visible() and one.get_text()]
 
 
+@pytest.mark.slow
 @each_example
 def test_a_picture_can_be_read(name: str) -> None:
     """At 6 x 4 inches all text lies inside, is large enough, and no two names overlap."""
@@ -288,6 +289,7 @@ def test_a_picture_can_be_read(name: str) -> None:
                 assert not box.overlaps(behind), f"{text.get_text()} and {other.get_text()}"
 
 
+@pytest.mark.slow
 @each_example
 def test_axes_are_returned(name: str) -> None:
     _, ax = pyplot.subplots(figsize=(6, 4))

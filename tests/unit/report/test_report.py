@@ -226,6 +226,7 @@ def test_every_rule_has_its_source(parsed: Parsed) -> None:
     assert "95% interval" not in own.tables["Numbers of the whole"][0]
 
 
+@pytest.mark.slow
 def test_pictures_are_small_and_few(html: str) -> None:
     pictures = re.findall(r"data:image/jpeg;base64,[^\"]*\" width=\"(\d+)\" height=\"(\d+)\"", html)
     assert len(pictures) == 12 + 6 + 6
@@ -266,6 +267,7 @@ def other_metrics() -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:compute.. came before update")
 @pytest.mark.parametrize("name", list(other_metrics()))
 def test_other_metrics(name: str) -> None:
