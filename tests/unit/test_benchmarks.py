@@ -209,11 +209,31 @@ def test_spinners_end(benchmark: Any) -> None:
 
 
 def test_situations_of_every_metric_in_small(tmp_path: Path) -> None:
-    code, text, found = run("situations", tmp_path / "out.json", "--images", "8")
+    kinds = ["boxes", "masks", "mean IoU", "miss rate", "merged states"]
+    code, text, found = run("situations", tmp_path / "out.json", "--images", "8", "--only", *kinds)
     assert code == 0, text
-    assert all(
-        row.keys() == {"idle", "busy", "16 threads"} for row in found["cpu_seconds"].values()
-    )
+    assert list(found["rows"]) == kinds
+    for row in found["rows"].values():
+        assert row.keys() == {"idle", "busy", "16 threads"}
+        assert all(one["equal"] for one in row.values())
+    assert found["rows"]["mean IoU"]["idle"]["ratio"] > 0
+    assert found["rows"]["miss rate"]["idle"]["ratio"] is None
+
+
+def test_situations_name_what_is_missed(benchmark: Any) -> None:
+    def row(ratio: float | None, cpu: float, *, equal: bool = True) -> dict[str, Any]:
+        return {"ratio": ratio, "cpu_seconds": cpu, "equal": equal}
+
+    misses = benchmark("situations").misses
+    good = {"idle": row(0.55, 1.0), "busy": row(0.35, 1.3), "16 threads": row(9.0, 1.3)}
+    assert not misses("boxes", good)
+    assert not misses("boxes", {name: row(None, 1.0) for name in good})
+    (missed,) = misses("boxes", good | {"busy": row(0.36, 1.0)})
+    assert missed == "boxes, busy: 0.36 of the peer's seconds (0.35)"
+    (missed,) = misses("boxes", good | {"16 threads": row(0.1, 1.31)})
+    assert missed == "boxes: 1.31 of the CPU seconds idle (1.3)"
+    (missed,) = misses("boxes", good | {"idle": row(0.1, 1.0, equal=False)})
+    assert missed == "boxes, idle: other numbers"
 
 
 def test_run_lengths_in_small(tmp_path: Path) -> None:
