@@ -17,7 +17,7 @@ from ..curves.pixel_result import segmentation_result
 from ..errors import InputError
 from ..metrics.segmentation import MeanIoU
 from ..ops.selection import take_along
-from ..protocols import MissRateProtocol
+from ..protocols import DetectionProtocol, MissRateProtocol
 from .record_statistics import DetectionNumbers, MissRateNumbers
 from .source import distinct_of, records_of
 
@@ -86,6 +86,12 @@ def image_statistics(
 def _of_records(records: Any, area: str | None, score_threshold: float | None) -> ImageStatistics:
     """The numbers of match records, by the kind of their protocol."""
     is_miss_rate = isinstance(records.protocol, MissRateProtocol)
+    if not is_miss_rate and not isinstance(records.protocol, DetectionProtocol):
+        raise InputError(
+            "must be of detection, pedestrians or segmentation",
+            where="source",
+            got=records.protocol.task,
+        )
     numbers: MissRateNumbers | DetectionNumbers = (
         MissRateNumbers(records)
         if is_miss_rate

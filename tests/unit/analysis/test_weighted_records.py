@@ -22,6 +22,7 @@ from support import Problem
 from torch_vocmetrics import (
     DetectionAP,
     InputError,
+    LayoutAP,
     LogAverageMissRate,
     VocMetricsWarning,
     load_protocol,
@@ -296,3 +297,21 @@ def test_nothing_is_made_on_the_default_device() -> None:
             )
     for mine, theirs in zip(*numbers, strict=True):
         assert torch.equal(mine.nan_to_num(-1), theirs.nan_to_num(-1))
+
+
+@pytest.mark.parametrize("rules", [{"class_agnostic": True}, {"max_detections": [1, 5]}])
+def test_rules_of_ones_own(rules: dict[str, Any]) -> None:
+    for seed in range(6):
+        problem = random_problem(seed, load_protocol("coco2017"))
+        metric: Any = DetectionAP("coco2017", **rules, **problem.kwargs)
+        metric.update(problem.detections, problem.ground_truths)
+        found = bootstrap(metric, num_resamples=1)["AP"].estimate
+        assert found == pytest.approx(metric.compute().headline, abs=1e-12, nan_ok=True)
+
+
+def test_layouts_have_no_images_to_resample() -> None:
+    parts = {"part_boxes": [[30, 1, 60, 40]], "part_labels": [0], "part_counts": [1]}
+    layout, person = parts | {"object_index": [1], "scores": [0.9]}, parts | {"object_index": [1]}
+    metric = LayoutAP("voc2012").update([layout], [person])
+    with pytest.raises(InputError, match="must be of detection, pedestrians or segmentation"):
+        bootstrap(metric)
