@@ -48,6 +48,7 @@ class Classes:
         self.device, self.score_dtype = whole.device, whole.score_dtype
         self.num_images = whole.num_images
         self.class_counts = whole.class_counts[classes.start : classes.stop]
+        self.ranking_bytes = whole.ranking_bytes
 
     def blocks(self, most: int, each: int = 0) -> list[range]:
         return [range(self.num_classes)]

@@ -71,12 +71,7 @@ def _shown(
     without_numbers: Mapping[str, str],
 ) -> Shown:
     table = result.table()
-    counts = {
-        name.removeprefix("num_").replace("_", " "): count
-        for name, count in facts.items()
-        if name.startswith("num_")
-    }
-    table = replace(table, counts={**table.counts, **counts}, without_numbers=without_numbers)
+    table = replace(table, without_numbers=without_numbers)
     if args.sort is not None:
         table = table.sorted_by(args.sort, ascending=args.ascending)
     if args.top is not None:
