@@ -29,14 +29,12 @@ from typing import Any
 
 from benchmarks import machine
 from benchmarks.competitors import NUMBERS, PeakMemory
-from benchmarks.run_lengths import FORMS, SIZES, Scenes, data_set, in_form
 from benchmarks.workloads import COCO_IMAGES, VOC_RESULTS, coco_shaped, shared_data
 
 TIME_LIMIT, MASKS_LIMIT, MEMORY_LIMIT, BEFORE_LIMIT = 1.2, 0.8, 3.0, 0.5
 TRUTH, RESULTS = "instances.json", "results.json"
 CHUNK = 512
-SCENES = SIZES[1]._replace(images=1200)
-"""The images whose masks are read from files."""
+MASK_IMAGES = 1200
 Row = dict[str, Any]
 
 
@@ -66,8 +64,12 @@ def write_coco(folder: Path, images: int) -> None:
     (folder / RESULTS).write_text(json.dumps(results))
 
 
-def write_masks(folder: Path, scenes: Scenes, form: str) -> None:
+def write_masks(folder: Path, images: int, form: str) -> None:
     """The same of masks: those of the ground truth in a form, of results as run lengths."""
+    # Here, since an earlier version that is compared has other benchmarks.
+    from benchmarks.run_lengths import SIZES, data_set, in_form
+
+    scenes = SIZES[1]._replace(images=images)
     predictions, targets = scenes.rows()
     for true in targets:
         true["masks"] = in_form(true["masks"], form)
@@ -249,15 +251,17 @@ def _equal(first: list[float | None], second: list[float | None]) -> bool:
 
 def mask_files(folder: Path, images: int, pairs: int) -> tuple[Row, list[str]]:
     """Rows of files of masks in every form, and the limits that they miss."""
+    from benchmarks.run_lengths import FORMS
+
     found: Row = {}
     missed: list[str] = []
     few = folder / "few masks"
     few.mkdir()
-    write_masks(few, SCENES._replace(images=2), FORMS[0])
+    write_masks(few, 2, FORMS[0])
     for form in FORMS:
         part = folder / form
         part.mkdir()
-        write_masks(part, SCENES._replace(images=min(images, SCENES.images)), form)
+        write_masks(part, min(images, MASK_IMAGES), form)
         found[form] = rows = compare(["ours, masks", "hotcoco, masks"], part, few, pairs, None)
         show(f"Masks, ground truth as {form}", rows, size_of(part))
         if rows["hotcoco, masks"]["ratio_of_ours"] > MASKS_LIMIT:
