@@ -110,7 +110,8 @@ def _outcome(metric: Metric[Any], read: Callable[[], Metric[Any]], path: Path) -
     except VocMetricsError:
         return "accepted, no result"
     for one in result.values() if isinstance(result, dict) else [result]:
-        if set(getattr(one.protocol, "reusable_flags", ())) - {*_ignored(one.protocol)}:
+        rules = getattr(one, "protocol", None)
+        if set(getattr(rules, "reusable_flags", ())) - {*_ignored(rules)}:
             continue  # objects that count may be matched twice
         for key, value in one.to_dict().items():
             assert math.isnan(value) or -1e-12 <= value <= 1 + 1e-12, (key, value)

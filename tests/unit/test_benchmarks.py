@@ -325,3 +325,22 @@ def test_bootstrap_says_what_it_measured(benchmark: Any, tmp_path: Path) -> None
     assert all(set(verdict) == VERDICT for verdict in content["verdicts"])
     assert content["rows"][0]["detections"] == 2000
     assert content["rows"][0]["difference"] < 1e-12
+
+
+# Past one machine ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "words"),
+    [
+        ("sharding", ["--ranks", "2", "--detections", "2000", "--runs", "1"], "| 2 |"),
+        ("merge", ["--files", "2", "--detections", "2000", "--whole"], "| in memory |"),
+        ("soak", ["--epochs", "10"], "slope"),
+    ],
+)
+def test_past_one_machine(module: str, arguments: list[str], words: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{module}", *arguments],
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert words in done.stdout, done.stderr[-3000:]

@@ -234,6 +234,22 @@ def test_the_order_of_detections_counts() -> None:
     assert differing.nonzero().flatten().tolist() == [int(table.image[row])]
 
 
+def test_the_order_of_unmatched_detections_counts() -> None:
+    table = records(range(13))
+    group = table.label * 13 + table.image
+    row = next(
+        row
+        for row in range(len(group) - 1)
+        if group[row] == group[row + 1] and table.score[row] != table.score[row + 1]
+    )
+    order = torch.arange(len(group))
+    order[[row, row + 1]] = order[[row + 1, row]]
+    swapped = {name: getattr(table, name)[order] for name in ("score", "out_of_range")}
+    changed = dataclasses.replace(table, **swapped)
+    differing = digest_of_detections(table) != digest_of_detections(changed)
+    assert differing.nonzero().flatten().tolist() == [int(table.image[row])]
+
+
 def test_the_order_of_rows_counts_and_the_type_of_scores_does_not() -> None:
     table = records(range(13))
     wide = dataclasses.replace(table, score=table.score.double())

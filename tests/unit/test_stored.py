@@ -94,6 +94,19 @@ def test_images_in_several_files_count_once(
     assert again == words
 
 
+def test_copies_that_differ_in_class_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(stored, "BLOCK_ROWS", 1)
+    paths = [tmp_path / f"{label}.npz" for label in range(2)]
+    for label, path in enumerate(paths):
+        found = {"boxes": [[0.0, 0.0, 9.0, 9.0]], "scores": [0.5], "labels": [label]}
+        true = {"boxes": np.zeros((0, 4)), "labels": [], "image_id": 3}
+        metric = DetectionAP("coco2017", num_classes=2, label_ids=[0, 1])
+        metric.update([found], [true]).save_state(path)
+    _, words = told(lambda: Metric.from_states(*paths).compute())
+    assert any("1 repeated images" in word and "of 1 of them differed" in word for word in words)
+
+
 @pytest.mark.usefixtures("on_disk")
 def test_files_that_do_not_belong_together(tmp_path: Path) -> None:
     name = "detection"
