@@ -25,6 +25,7 @@ from torch.multiprocessing.spawn import spawn
 
 import torch_vocmetrics
 from torch_vocmetrics import InputError, Metric, VocMetricsWarning, distributed
+from torch_vocmetrics.metrics import detection
 from torch_vocmetrics.testing import rebatched
 
 COUNT = 13
@@ -227,6 +228,9 @@ def by_class(subject: Subject, rank: int, ranks: int) -> Outcomes:
     metric = updated(subject.new, given[rank::ranks], rank + 1)
     yield "class sampled", outcome_of(metric, **options)
     yield "class dst", outcome_of(metric, dst=ranks - 1, **options)
+    limit, detection.SHARD_ROWS = detection.SHARD_ROWS, 1 if last else 2**24
+    yield "class automatic", outcome_of(metric)
+    detection.SHARD_ROWS = limit
     yield "class mixed", outcome_of(metric, shard_by="none" if last else "class")
     yield "class unknown", outcome_of(metric, shard_by="image")
     bare = images(subject, COUNT, ids=False)[rank::ranks]

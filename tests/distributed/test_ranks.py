@@ -174,6 +174,9 @@ def test_by_class_gives_the_bits_of_one_process(found: Any, world: int, name: st
         assert [one.warnings for one in given] == [one.warnings for one in gathered], label
         to_owners = world > 1 and name in BY_CLASS
         assert all(("all_to_all_single" in one.collectives) == to_owners for one in given)
+    given = outcomes(found, world, ("class automatic", name))
+    check(given, expected(name))
+    assert all(("all_to_all_single" in one.collectives) == to_owners for one in given)
     given = outcomes(found, world, ("class no ids", name))
     check(given, expected(name, ids=False))
     without = outcomes(found, world, ("no ids", name))
