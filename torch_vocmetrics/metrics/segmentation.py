@@ -22,13 +22,22 @@ from ..ops.label_tallies import by_cell, faults
 from ..protocols import SegmentationProtocol, load_dataset, load_protocol, with_rules
 from ..results import SegmentationResult
 from ..tables.pixels import PixelCounts
-from ..transfer import to_host
+from ..transfer import memory_of, to_host
 from .accumulated import MOST_PENDING, Accumulated, appended
 from .base import Metric
 from .classes import ClassNames, read_classes
 
 CHUNK_CELLS = 2**22
 """Dense counts become sparse when so many cells are open: 32 MiB."""
+
+
+SHARE_OF_MEMORY = 64
+"""Of a device's memory, one part in so many is for dense counts, as making them sparse waits."""
+
+
+def most_cells(device: torch.device) -> int:
+    """Cells of dense counts that a chunk may hold."""
+    return max(CHUNK_CELLS, memory_of(device) // SHARE_OF_MEMORY // torch.int64.itemsize)
 
 
 class OpenCounts(NamedTuple):
@@ -186,7 +195,7 @@ class MeanIoU(Metric[SegmentationResult]):
             cells=state.cells + dense.numel(),
             white=state.white.after(truth for _, truth in batch.stacks),
         )
-        full = state.cells >= CHUNK_CELLS or len(state.pending) >= MOST_PENDING
+        full = state.cells >= most_cells(device) or len(state.pending) >= MOST_PENDING
         return self._flushed(state) if full else state
 
     def _distinct(self) -> PixelCounts:

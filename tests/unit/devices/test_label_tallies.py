@@ -10,6 +10,7 @@ from host_backed_cuda import host_backed_cuda, moved
 from torch import Tensor
 
 from torch_vocmetrics import MeanIoU
+from torch_vocmetrics.metrics import segmentation
 from torch_vocmetrics.ops import confusion, label_tallies
 from torch_vocmetrics.ops.confusion import LabelTable
 
@@ -96,3 +97,10 @@ def test_a_fault_names_the_image_after_the_flush() -> None:
         metric.update(*moved([maps, bad]), ["c", "d"])
         with pytest.raises(ValueError, match=r"target 3 .image_id 'd'.: the true"):
             metric.compute()
+
+
+def test_dense_counts_take_a_share_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that ``update`` hardly ever waits to make them sparse; on the host 32 MiB are enough."""
+    monkeypatch.setattr(segmentation, "memory_of", lambda device: 2**37 * (device.type == "cuda"))
+    assert segmentation.most_cells(torch.device("cuda", 0)) == 2**37 // 64 // 8
+    assert segmentation.most_cells(torch.device("cpu")) == segmentation.CHUNK_CELLS
