@@ -86,15 +86,18 @@ def plot_intervals(numbers: Any, ax: Axes | None = None) -> Axes:
     return draw_intervals(numbers.name, values, numbers, ax, xlabel=label)
 
 
-def plot_differences(numbers: Any, ax: Axes | None = None) -> Axes:
+def plot_differences(
+    numbers: Any, ax: Axes | None = None, *, names: tuple[str, str] = ("first", "second")
+) -> Axes:
     """Differences of two methods and their intervals; coloured where the interval leaves out 0.
 
     Args:
         numbers: :class:`~torch_vocmetrics.analysis.uncertainty.PairedBootstrap`.
         ax: axes to draw on; None makes a new figure.
+        names: of the method that is first in ``numbers``, and of the second.
     """
     values = array(numbers.difference)
-    label = f"first minus second, {100 * numbers.level:g}% interval over images"
+    label = f"{shorten(names[0])} minus {shorten(names[1])}, {100 * numbers.level:g}% interval over images"
     ax = draw_intervals(numbers.name, values, numbers, ax, xlabel=label)
     ax.axvline(0, color=BLACK, linewidth=1)
     return ax

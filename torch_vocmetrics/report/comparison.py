@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,8 @@ def _changed_classes(paired: Any, names: tuple[str, str]) -> Section:
         return Section("classes", "Classes that changed")
     rows.sort(key=lambda row: -abs(float(paired.difference[row])))
     view = table_view("Classes by the size of the change", _columns(paired, rows, names))
-    figure = drawn("Difference of each number and its interval", paired.plot)
+    caption = f"{names[1]} minus {names[0]}, each number with its interval"
+    figure = drawn(caption, partial(paired.plot, names=(names[1], names[0])))
     return Section("classes", "Classes that changed", "", figures=[figure], tables=[view])
 
 

@@ -414,6 +414,8 @@ def test_differences_that_leave_out_zero_stand_out() -> None:
     ax = paired.plot()
     names = [text.get_text() for text in ax.get_yticklabels()]
     assert names == ["up", "same", "down"]
+    assert ax.get_xlabel().startswith("first minus second, 95%")
+    assert paired.plot(names=("new", "old")).get_xlabel().startswith("new minus old, ")
     assert has_color_at(ax, 0.2, 0, style.VERMILION)
     assert has_color_at(ax, 0.01, 1, style.BLUE)
     assert has_color_at(ax, -0.3, 2, style.VERMILION)

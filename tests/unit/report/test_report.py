@@ -303,6 +303,7 @@ def test_two_detectors(tmp_path: Path) -> None:
         assert sizes == sorted(sizes, reverse=True)
         assert len(sizes) == (count or len(sizes)) > 0
     assert f"{change:+.4f}" in found.texts
+    assert f"new minus {SCRIPT}, each number with its interval" in found.attributes("alt")
 
 
 @pytest.mark.filterwarnings("ignore:compute.. came before update")
