@@ -97,7 +97,8 @@ def plot_differences(
         names: of the method that is first in ``numbers``, and of the second.
     """
     values = array(numbers.difference)
-    label = f"{shorten(names[0])} minus {shorten(names[1])}, {100 * numbers.level:g}% interval over images"
+    what = f"{shorten(names[0])} minus {shorten(names[1])}"
+    label = f"{what}, {100 * numbers.level:g}% interval over images"
     ax = draw_intervals(numbers.name, values, numbers, ax, xlabel=label)
     ax.axvline(0, color=BLACK, linewidth=1)
     return ax
