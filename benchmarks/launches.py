@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import torch
-from host_backed_cuda import host_backed_cuda, moved
+from helpers.host_backed_cuda import host_backed_cuda, moved
 
 from benchmarks.workloads import coco_shaped
 from torch_vocmetrics import ClassificationAP, DetectionAP, MeanIoU

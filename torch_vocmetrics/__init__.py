@@ -1,4 +1,4 @@
-"""The official numbers of detection benchmarks, computed on the tensors where they are."""
+"""The official numbers of vision benchmarks, computed on the device that holds your tensors."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -49,7 +49,7 @@ class Lanes:
         """Bytes that hold all area ranges."""
         return -(-self.num_areas // BYTE)
 
-    def place(self, area: int, threshold: int) -> tuple[int, int]:
+    def position(self, area: int, threshold: int) -> tuple[int, int]:
         """Word and bit of a lane."""
         return divmod(area * self.num_thresholds + threshold, BITS)
 
@@ -57,7 +57,7 @@ class Lanes:
         """Words with the bits of the given (area, threshold) lanes set."""
         words = [0] * self.words
         for area, threshold in lanes:
-            word, bit = self.place(area, threshold)
+            word, bit = self.position(area, threshold)
             words[word] |= 1 << bit
         return words
 
@@ -70,16 +70,16 @@ class Lanes:
         return self.mask([(area, threshold) for area in range(self.num_areas)])
 
 
-def column(bits: Tensor, place: tuple[int, int]) -> Tensor:
+def column(bits: Tensor, position: tuple[int, int]) -> Tensor:
     """[N] bool: one column of ``bits`` [N, words or bytes]."""
-    word, bit = place
+    word, bit = position
     return (bits[:, word] >> bit) & 1 == 1
 
 
-def columns(bits: Tensor, places: Sequence[tuple[int, int]]) -> Tensor:
-    """[L, N] bool: several columns of ``bits`` [N, words or bytes], from places that rise."""
+def columns(bits: Tensor, positions: Sequence[tuple[int, int]]) -> Tensor:
+    """[L, N] bool: several columns of ``bits`` [N, words or bytes], from indices that rise."""
     found = []
-    for word, run in groupby(places, key=itemgetter(0)):
+    for word, run in groupby(positions, key=itemgetter(0)):
         masks = from_host([1 << bit for _, bit in run], bits.dtype, bits.device)
         found.append((bits[:, word] & masks.unsqueeze(1)) != 0)
     return found[0] if len(found) == 1 else torch.cat(found)
@@ -100,14 +100,14 @@ def packed_areas(holds: Sequence[Tensor]) -> Tensor:
     return torch.stack(packed, dim=1)
 
 
-def area_place(area: int) -> tuple[int, int]:
+def area_position(area: int) -> tuple[int, int]:
     """Byte and bit of an area range."""
     return divmod(area, BYTE)
 
 
 def in_area(areas: Tensor, area: int) -> Tensor:
     """[N] bool: one area range of ``areas`` [N, bytes]."""
-    return column(areas, area_place(area))
+    return column(areas, area_position(area))
 
 
 def inside_areas(values: Tensor, protocol: DetectionProtocol) -> list[Tensor]:

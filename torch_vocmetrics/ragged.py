@@ -237,7 +237,7 @@ def starts_of_images(counts: Sequence[int], device: torch.device) -> Tensor:
 
 
 def index_in_image(counts: Sequence[int], device: torch.device) -> Tensor:
-    """[N] int64: the place of each row in its image."""
+    """[N] int64: the index of each row in its image."""
     rows = torch.arange(sum(counts), device=device)
     starts = starts_of_images(counts, device)
     return rows - starts.index_select(0, image_of_row(counts, device))

@@ -227,8 +227,9 @@ def state_file_round_trip(tester: MetricTester) -> None:
         same(wanted, tester.result(tester.factory().load_state(whole)), "a state file")
         same(wanted, tester.result(Metric.from_states(whole)), "a metric from a state file")
         paths = []
-        for place, part in enumerate(share(tester.batches, place, 2) for place in range(2)):
-            paths.append(Path(folder) / f"{place}.npz")
+        parts = [share(tester.batches, rank, 2) for rank in range(2)]
+        for position, part in enumerate(parts):
+            paths.append(Path(folder) / f"{position}.npz")
             tester._updated(part).save_state(paths[-1])
         same(wanted, tester.result(Metric.from_states(*paths)), "a metric from two state files")
 
@@ -347,8 +348,8 @@ def differences(wanted: Any, got: Any, path: str = "result") -> Iterator[str]:
     elif isinstance(wanted, list | tuple):
         if len(wanted) != len(got):
             yield f"{path} (lengths {len(wanted)} and {len(got)})"
-        for place, (one, other) in enumerate(zip(wanted, got, strict=False)):
-            yield from differences(one, other, f"{path}[{place}]")
+        for position, (one, other) in enumerate(zip(wanted, got, strict=False)):
+            yield from differences(one, other, f"{path}[{position}]")
     elif wanted != got and not (_is_nan(wanted) and _is_nan(got)):
         yield f"{path} ({wanted!r} and {got!r})"
 

@@ -82,18 +82,18 @@ def to_device(columns: Sequence[Tensor], device: torch.device) -> list[Tensor]:
     if device.type == "cpu":
         return to_host(columns)
     placed = [column.to(device) if column.device.type != "cpu" else column for column in columns]
-    places = [i for i, column in enumerate(columns) if column.device.type == "cpu"]
-    if device.type != "cuda" or not places:
+    indices = [i for i, column in enumerate(columns) if column.device.type == "cpu"]
+    if device.type != "cuda" or not indices:
         return [column.to(device) for column in placed]
     # Widest numbers first, so that every column starts at a multiple of its own width.
-    places.sort(key=lambda i: -columns[i].element_size())
-    sizes = [columns[i].numel() * columns[i].element_size() for i in places]
+    indices.sort(key=lambda i: -columns[i].element_size())
+    sizes = [columns[i].numel() * columns[i].element_size() for i in indices]
     # Named, since pinned memory must be the host's also where the default device is another.
     staging = torch.empty(sum(sizes), dtype=torch.uint8, device="cpu", pin_memory=True)
-    for i, part in zip(places, torch.split(staging, sizes), strict=True):
+    for i, part in zip(indices, torch.split(staging, sizes), strict=True):
         part.copy_(columns[i].contiguous().reshape(-1).view(torch.uint8))
     moved = staging.to(device, non_blocking=True)
-    for i, part in zip(places, torch.split(moved, sizes), strict=True):
+    for i, part in zip(indices, torch.split(moved, sizes), strict=True):
         placed[i] = part.view(columns[i].dtype).reshape(columns[i].shape)
     return placed
 

@@ -284,7 +284,7 @@ def _unforeseen(rank: int) -> dict[str, Any]:
 
 def cases(rank: int, ranks: int) -> Outcomes:
     """The lines of cases.jsonl that speak of ranks; ranks beyond them are empty."""
-    from support import coco_problem, load_cases  # noqa: PLC0415 - a test of its own reads it
+    from helpers.support import coco_problem, load_cases  # noqa: PLC0415 - a test of its own reads it
 
     for line, case in enumerate(load_cases("COCO bbox, 2 ranks")):
         given = case["input"]

@@ -10,7 +10,7 @@ import pytest
 from distributed import ranks as processes
 from distributed.ranks import COUNT, PATIENCE, Outcome, padded_share, updated
 from distributed.registry import SUBJECTS, images
-from support import load_cases, same
+from helpers.support import load_cases, same
 
 from torch_vocmetrics.testing import differences, quietly
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from coco_pairs import random_pair, run_evaluation, same_evaluations
+from helpers.coco_pairs import random_pair, run_evaluation, same_evaluations
 
 from torch_vocmetrics.integrations.pycocotools import OFFICIAL, COCOeval
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from helpers.support import shared_file
 from PIL import Image
-from support import shared_file
 
 from torch_vocmetrics import DetectionAP, LogAverageMissRate, Metric, io, load_protocol
 from torch_vocmetrics.cli.pictures import find_picture, read_picture

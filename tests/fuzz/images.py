@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
-import oracle
-from generator import random_coco_protocol, random_protocol
-from image_problems import ImageProblems, detection_images, pedestrian_images
-from pedestrian_generator import random_protocol as random_miss_rate_protocol
-from support import Problem
+from helpers import oracle
+from helpers.generator import random_coco_protocol, random_protocol
+from helpers.image_problems import ImageProblems, detection_images, pedestrian_images
+from helpers.pedestrian_generator import random_protocol as random_miss_rate_protocol
+from helpers.support import Problem
 
 from torch_vocmetrics import DetectionAP, LogAverageMissRate
-from torch_vocmetrics.lanes import Lanes, area_place, column
+from torch_vocmetrics.lanes import Lanes, area_position, column
 from torch_vocmetrics.metrics import record_state
 from torch_vocmetrics.protocols import (
     DetectionProtocol,
@@ -89,8 +89,8 @@ def records_of(
     counted = np.zeros((len(table.ground_truth_image), outcome.shape[1]), bool)
     for lane in range(outcome.shape[1]):
         area, threshold = divmod(lane, lanes.num_thresholds)
-        place = lanes.place(area, threshold)
-        ignored = column(table.out_of_range, area_place(area))
+        place = lanes.position(area, threshold)
+        ignored = column(table.out_of_range, area_position(area))
         positive = column(table.match_true_positive, place)
         in_lane = positive | column(table.match_ignored, place)
         ignored[table.match_detection[in_lane]] = ~positive[in_lane]

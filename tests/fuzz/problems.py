@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import oracle
-from challenges import unequal
-from generator import random_coco_protocol, random_problem, random_protocol
-from mask_problems import judge_masks, mask_problem
-from pedestrians import evaluate_by_metric as miss_rates
-from pedestrians import evaluate_by_reference as plain_miss_rates
+from helpers import oracle
+from helpers.challenges import unequal
+from helpers.generator import random_coco_protocol, random_problem, random_protocol
+from helpers.mask_problems import judge_masks, mask_problem
+from helpers.pedestrians import evaluate_by_metric as miss_rates
+from helpers.pedestrians import evaluate_by_reference as plain_miss_rates
+from helpers.support import Problem, differences, evaluate_by_metric
 from properties import test_classification_properties as classification
 from properties import test_layout_properties as layout
 from properties import test_miss_rate_properties as pedestrians
 from properties import test_segmentation_properties as segmentation
-from support import Problem, differences, evaluate_by_metric
 
 from torch_vocmetrics import ClassificationAP, DetectionAP, LayoutAP, MeanIoU, reference
 from torch_vocmetrics.protocols import DetectionProtocol, load_protocol, protocol_names

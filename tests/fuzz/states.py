@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from distributed.registry import SUBJECTS, images
-from generator import random_problem, random_protocol
+from helpers.generator import random_problem, random_protocol
 from torch import Tensor
 
 from torch_vocmetrics import DetectionAP, Metric, StateError, VocMetricsError

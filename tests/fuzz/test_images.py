@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from image_problems import FORMATS, detection_images, pedestrian_images
+from helpers.image_problems import FORMATS, detection_images, pedestrian_images
 
 from fuzz import images
 from torch_vocmetrics import DetectionAP, LogAverageMissRate

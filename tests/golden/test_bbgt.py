@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pedestrians import bbgt_fixture, each_evaluator, each_outcome, found, true
-from support import Problem, load_cases, load_extra, load_fixture, matlab_vector, name_of, same
+from helpers.pedestrians import bbgt_fixture, each_evaluator, each_outcome, found, true
+from helpers.support import (
+    Problem,
+    load_cases,
+    load_extra,
+    load_fixture,
+    matlab_vector,
+    name_of,
+    same,
+)
 
 from torch_vocmetrics import io, load_protocol
 from torch_vocmetrics.io import bb_apply

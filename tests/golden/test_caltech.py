@@ -8,8 +8,8 @@ import warnings
 from typing import Any
 
 import pytest
-from pedestrians import caltech_fixture, each_evaluator, each_outcome
-from support import load_fixture, name_of, same
+from helpers.pedestrians import caltech_fixture, each_evaluator, each_outcome
+from helpers.support import load_fixture, name_of, same
 
 from torch_vocmetrics import VocMetricsWarning, load_protocol
 from torch_vocmetrics.protocols import MissRateProtocol

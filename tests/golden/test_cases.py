@@ -11,9 +11,9 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-import oracle
 import pytest
-from support import (
+from helpers import oracle
+from helpers.support import (
     Evaluator,
     answers_of,
     coco_case,

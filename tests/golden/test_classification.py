@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 import pytest
-from challenges import GRIDS, Classifier, each_classifier, score_table, with_grid, years
-from support import load_cases, load_fixture, matlab_vector, name_of, same
+from helpers.challenges import GRIDS, Classifier, each_classifier, score_table, with_grid, years
+from helpers.support import load_cases, load_fixture, matlab_vector, name_of, same
 
 CASES = load_fixture("voc_cls")
 LINES = load_cases("VOC classification")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from challenges import GRIDS, PARTS, with_grid, years
-from support import existing, load_fixture, name_of, same, shared_tree
+from helpers.challenges import GRIDS, PARTS, with_grid, years
+from helpers.support import existing, load_fixture, name_of, same, shared_tree
 
 from torch_vocmetrics.cli import main
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import existing, load_fixture, name_of, same, shared_tree
+from helpers.support import existing, load_fixture, name_of, same, shared_tree
 
 from torch_vocmetrics.cli import main
 from torch_vocmetrics.protocols import load_protocol

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support import (
+from helpers.support import (
     Evaluator,
     coco_fixture,
     coco_protocol,

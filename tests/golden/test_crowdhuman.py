@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pedestrians import crowdhuman_fixture, each_evaluator, each_outcome
-from support import load_fixture, name_of, same
+from helpers.pedestrians import crowdhuman_fixture, each_evaluator, each_outcome
+from helpers.support import load_fixture, name_of, same
 
 from torch_vocmetrics import load_protocol
 from torch_vocmetrics.protocols import MissRateProtocol

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from challenges import unequal
-from support import shared_data
+from helpers.challenges import unequal
+from helpers.support import shared_data
 
 from torch_vocmetrics import (
     ClassificationAP,

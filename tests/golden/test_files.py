@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.support import name_of, shared_file
 from PIL import Image
-from support import name_of, shared_file
 
 from torch_vocmetrics.cli import main
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support import shared_file
+from helpers.support import shared_file
 
 
 def test_there_are_fixtures_or_cases() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from challenges import (
+from helpers.challenges import (
     GRIDS,
     PARTS,
     boxes_of,
@@ -18,7 +18,7 @@ from challenges import (
     with_grid,
     years,
 )
-from support import load_cases, load_fixture, matlab_vector, name_of, same
+from helpers.support import load_cases, load_fixture, matlab_vector, name_of, same
 
 from torch_vocmetrics import InputError
 from torch_vocmetrics.protocols import load_protocol

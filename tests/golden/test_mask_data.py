@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support import BITS_OF_A_MEAN, same, shared_data
+from helpers.support import BITS_OF_A_MEAN, same, shared_data
 
 from torch_vocmetrics import MeanIoU, io, load_dataset, reference
 from torch_vocmetrics.cli import main

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pedestrians import differences, evaluate_by_metric, evaluate_by_reference
-from support import same, shared_data
+from helpers.pedestrians import differences, evaluate_by_metric, evaluate_by_reference
+from helpers.support import same, shared_data
 
 from torch_vocmetrics import io, load_protocol
 from torch_vocmetrics.cli import main

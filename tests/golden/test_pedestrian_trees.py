@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pedestrians import SCALED_IN_HEIGHT, crowdhuman_fixture
-from support import (
+from helpers.pedestrians import SCALED_IN_HEIGHT, crowdhuman_fixture
+from helpers.support import (
     existing,
     load_extra,
     load_fixture,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from helpers.support import existing, load_extra, load_fixture, name_of, shared_file, shared_tree
 from PIL import Image
-from support import existing, load_extra, load_fixture, name_of, shared_file, shared_tree
 
 from torch_vocmetrics import FileFormatError, InputError, io
 from torch_vocmetrics.cli import main

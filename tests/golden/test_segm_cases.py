@@ -6,12 +6,11 @@ import copy
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
 import torch
-from mask_problems import FORMS, as_form
-from pycocotools import mask as api
-from support import (
+from helpers import oracle
+from helpers.mask_problems import FORMS, as_form
+from helpers.support import (
     Evaluator,
     answers_of,
     each_evaluator,
@@ -20,6 +19,7 @@ from support import (
     nan_for_minus_one,
     same,
 )
+from pycocotools import mask as api
 
 CASES = load_cases("COCO segm")
 TOLERANCE = 5e-11  # the decimals of a case are rounded to ten digits

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support import (
+from helpers.support import (
     existing,
     load_cases,
     load_fixture,

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from support import Evaluator, each_evaluator, load_fixture, name_of, same, voc_fixture
+from helpers.support import Evaluator, each_evaluator, load_fixture, name_of, same, voc_fixture
 
 from torch_vocmetrics.protocols import load_protocol
 

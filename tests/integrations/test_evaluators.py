@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from coco_pairs import as_coco, load_results
-from coco_scenes import CATEGORIES, SIZE, scene
+from helpers.coco_pairs import as_coco, load_results
+from helpers.coco_scenes import CATEGORIES, SIZE, scene
 from pycocotools import mask as api
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval

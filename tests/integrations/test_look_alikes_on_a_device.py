@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from coco_scenes import scene
-from host_backed_cuda import host_backed_cuda, moved
-from mean_ap_batches import random_batches
+from helpers.coco_scenes import scene
+from helpers.host_backed_cuda import host_backed_cuda, moved
+from helpers.mean_ap_batches import random_batches
 
 from torch_vocmetrics.integrations.torchvision import CocoEvaluator
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from mean_ap_batches import LEVELS, THRESHOLDS, Batch, random_batches, random_settings
-from support import shared_data
+from helpers.mean_ap_batches import LEVELS, THRESHOLDS, Batch, random_batches, random_settings
+from helpers.support import shared_data
 from torch import multiprocessing, nn
 
 torchmetrics = pytest.importorskip("torchmetrics", reason="the extra trainers is not installed")

@@ -15,10 +15,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from coco_pairs import Pair, as_coco, load_results, random_pair, run_evaluation, same_evaluations
+from helpers.coco_pairs import (
+    Pair,
+    as_coco,
+    load_results,
+    random_pair,
+    run_evaluation,
+    same_evaluations,
+)
+from helpers.support import coco_case_parts, load_cases, load_fixture, name_of, shared_data
 from pycocotools import cocoeval
 from pycocotools.coco import COCO
-from support import coco_case_parts, load_cases, load_fixture, name_of, shared_data
 
 from torch_vocmetrics import VocMetricsWarning
 from torch_vocmetrics.integrations import pycocotools as module

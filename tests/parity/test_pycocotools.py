@@ -7,11 +7,11 @@ import math
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
 import torch
-from generator import random_coco_protocol, random_problem
-from support import Evaluator, Problem, coco_problem, coco_protocol, each_evaluator
+from helpers import oracle
+from helpers.generator import random_coco_protocol, random_problem
+from helpers.support import Evaluator, Problem, coco_problem, coco_protocol, each_evaluator
 
 from torch_vocmetrics.protocols import DetectionProtocol
 

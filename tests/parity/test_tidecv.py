@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support import Problem, shared_data
+from helpers.support import Problem, shared_data
 from unit.analysis.problems import recorded
 
 from torch_vocmetrics import load_protocol

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from generator import random_problem, random_protocol
-from mask_problems import mask_problem
-from support import Problem
+from helpers.generator import random_problem, random_protocol
+from helpers.mask_problems import mask_problem
+from helpers.support import Problem
 
 from torch_vocmetrics import DetectionAP, analysis, load_protocol
 from torch_vocmetrics.protocols import DetectionProtocol

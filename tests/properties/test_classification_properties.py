@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from challenges import unequal
-from fake_cuda import fake_cuda
+from helpers.challenges import unequal
+from helpers.fake_cuda import fake_cuda
 
 from torch_vocmetrics import (
     ClassificationAP,

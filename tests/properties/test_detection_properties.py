@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
-from generator import random_coco_protocol, random_problem, random_protocol
-from support import Evaluator, Problem, differences, each_evaluator, evaluate_by_metric
+from helpers import oracle
+from helpers.generator import random_coco_protocol, random_problem, random_protocol
+from helpers.support import Evaluator, Problem, differences, each_evaluator, evaluate_by_metric
 
 from torch_vocmetrics import DetectionAP, reference
 from torch_vocmetrics.errors import InputError

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from mask_problems import FORMS, judge_masks, mask_problem
-from support import Problem, differences, evaluate_by_metric
+from helpers.mask_problems import FORMS, judge_masks, mask_problem
+from helpers.support import Problem, differences, evaluate_by_metric
 
 from torch_vocmetrics import DetectionAP, reference
 from torch_vocmetrics.metrics import record_state

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pedestrian_generator import random_problem, random_protocol, shipped
-from pedestrians import differences, evaluate_by_metric, evaluate_by_reference
-from support import Problem
+from helpers.pedestrian_generator import random_problem, random_protocol, shipped
+from helpers.pedestrians import differences, evaluate_by_metric, evaluate_by_reference
+from helpers.support import Problem
 
 from torch_vocmetrics import LogAverageMissRate, VocMetricsWarning
 from torch_vocmetrics.protocols import MissRateProtocol, protocol_names

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support import differences
+from helpers.support import differences
 
 from torch_vocmetrics import InputError, MeanIoU, StateError, VocMetricsWarning, reference
 from torch_vocmetrics.metrics import segmentation

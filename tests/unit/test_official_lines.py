@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from challenges import each_layouter
-from pedestrians import each_evaluator, found, true
-from support import each_evaluator as each_detector
-from support import rows, same
+from helpers.challenges import each_layouter
+from helpers.pedestrians import each_evaluator, found, true
+from helpers.support import each_evaluator as each_detector
+from helpers.support import rows, same
 
 from torch_vocmetrics import InputError, load_protocol
 from torch_vocmetrics.io import bb_apply

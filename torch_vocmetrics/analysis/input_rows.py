@@ -70,15 +70,16 @@ class ImageOutcomes:
             raise InputError("no such image", where="image_id", got=repr(image_id))
         row = self.rows[image_id]
         detections, matched = [IGNORED] * num_detections, [-1] * num_detections
-        for place in _run(self.image, row):
-            index = int(self.index[place])
-            matched[index] = int(self.ground_truth[place])
-            if not self.ignored[place]:
-                detections[index] = TRUE if self.true_positive[place] else FALSE
+        for position in _run(self.image, row):
+            index = int(self.index[position])
+            matched[index] = int(self.ground_truth[position])
+            if not self.ignored[position]:
+                detections[index] = TRUE if self.true_positive[position] else FALSE
         objects = [IGNORED] * num_objects
-        for place in _run(self.object_image, row):
-            if self.counted[place]:
-                objects[int(self.object_index[place])] = FOUND if self.found[place] else MISSED
+        for position in _run(self.object_image, row):
+            if self.counted[position]:
+                outcome = FOUND if self.found[position] else MISSED
+                objects[int(self.object_index[position])] = outcome
         return ImageOutcome(tuple(detections), tuple(matched), tuple(objects))
 
 
@@ -133,6 +134,6 @@ def image_outcomes(
 
 
 def _run(images: Tensor, row: int) -> range:
-    """The places of an image among sorted ``images``."""
+    """The indices of an image among sorted ``images``."""
     bounds = torch.searchsorted(images, torch.tensor([row, row + 1]))
     return range(int(bounds[0]), int(bounds[1]))

@@ -221,16 +221,16 @@ def f_beta(true: Tensor, false: Tensor, missed: Tensor, beta: float = 1.0) -> Te
 
 
 def _first_largest(values: np.ndarray[Any, Any]) -> int:
-    """The first place of the largest value above 0, -1 where there is none: nothing is kept."""
+    """The first index of the largest value above 0, -1 where there is none: nothing is kept."""
     known = np.nan_to_num(values, nan=0.0)
     return int(known.argmax()) if known.size and known.max() > 0 else -1
 
 
 def _first(holds: np.ndarray[Any, Any]) -> int | None:
-    """The first place that holds."""
+    """The first index that holds."""
     return int(holds.argmax()) if holds.any() else None
 
 
 def _last(holds: np.ndarray[Any, Any]) -> int | None:
-    """The last place that holds."""
+    """The last index that holds."""
     return int(np.flatnonzero(holds)[-1]) if holds.any() else None

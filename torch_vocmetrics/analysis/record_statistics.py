@@ -35,8 +35,8 @@ class RankedRecords:
         given = records.match_records.order
         order = rank_order(label, detections.score, (given, position), self.num_classes)
         # Detections stand by class, image and falling score, so that limits are prefixes of runs.
-        place = rank_in_group(label * max(1, self.num_images) + image)
-        self._within = tuple((place < limit)[order] for limit in limits)
+        index = rank_in_group(label * max(1, self.num_images) + image)
+        self._within = tuple((index < limit)[order] for limit in limits)
         outcomes = [records.outcomes(lane) for lane in lanes]
         self._lanes = [LaneRows(one.true_positive[order], one.ignored[order]) for one in outcomes]
         self._counted = [records.counted(lane) for lane in lanes]

@@ -254,10 +254,11 @@ def rank_intervals(
     if len(methods) < 2:
         raise InputError("at least two methods have ranks", where="methods", got=len(methods))
     sides = _aligned(methods)
-    place = 0 if number is None else _index(number, sides[0].names)
+    position = 0 if number is None else _index(number, sides[0].names)
     sign = -1.0 if sides[0].larger_is_better else 1.0
-    estimate = torch.stack([_estimate(side)[place] for side in sides])
-    samples = torch.stack([_samples(side, num_resamples, seed)[:, place] for side in sides], dim=1)
+    estimate = torch.stack([_estimate(side)[position] for side in sides])
+    drawn = [_samples(side, num_resamples, seed)[:, position] for side in sides]
+    samples = torch.stack(drawn, dim=1)
     samples = samples[~samples.isnan().any(dim=1)]
     ranks = mean_ranks(sign * samples)
     ends = [percentile_interval(column, level) for column in ranks.t().numpy()]
@@ -271,7 +272,7 @@ def rank_intervals(
         lower=lower,
         upper=upper,
         best_share=best.mean(dim=0),
-        number=sides[0].names[place],
+        number=sides[0].names[position],
         level=level,
         num_resamples=num_resamples,
         seed=seed,
@@ -330,12 +331,12 @@ def _intervals(
 ) -> tuple[Tensor, Tensor]:
     """Ends of the interval of each number, by BCa where there are jackknife values."""
     ends = []
-    for place, value in enumerate(estimate.tolist()):
-        column = samples[:, place].numpy()
+    for position, value in enumerate(estimate.tolist()):
+        column = samples[:, position].numpy()
         if left_out is None:
             ends.append(percentile_interval(column, level))
         else:
-            ends.append(bca_interval(column, value, left_out[:, place].numpy(), level))
+            ends.append(bca_interval(column, value, left_out[:, position].numpy(), level))
     lower, upper = torch.tensor(ends, dtype=torch.float64, device="cpu").reshape(-1, 2).unbind(1)
     return lower, upper
 

@@ -20,8 +20,8 @@ def eleven_point(recall: Floats, precision: Floats, levels: tuple[float, ...]) -
     # Recall rises, behind NaN for what comes before the first hit where nothing is to be found.
     rising = np.where(np.isnan(recall), -math.inf, recall)
     total = 0.0
-    for place in np.searchsorted(rising, levels):
-        total += float(best[place]) / len(levels)
+    for index in np.searchsorted(rising, levels):
+        total += float(best[index]) / len(levels)
     return total
 
 

@@ -2,7 +2,7 @@
 
 All area ranges, limits of detections, IoU thresholds and classes are curves of one flat table of
 true positives, in the order [A, M, T, K]: a few operations on many numbers. Recall levels come
-first in what is read, so that a maximum over the levels behind is one of long rows.
+first in what is read, so that a maximum over later levels compares long rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from ..lanes import area_place, columns
+from ..lanes import area_position, columns
 from ..ops.selection import rows_where, take, take_along
 from ..ops.sums import maximum_from_here, sums_before
 from ..protocols import DetectionProtocol
@@ -67,7 +67,7 @@ def interpolate(
     Args:
         ranking: detections of some classes.
         areas: the area ranges.
-        limits: places among those of the ranking; behind the last comes that of no limit.
+        limits: indices among those of the ranking; behind the last comes that of no limit.
         protocol: recall levels and epsilon.
     """
     levels = from_host(protocol.recall_levels, torch.float64, ranking.scores.device)
@@ -122,8 +122,8 @@ class _Reached(NamedTuple):
         starts, size = torch.cumsum(most, dim=0) - most, int(most.sum())
         kinds = torch.arange(most.shape[0], device=npos.device)
         kind = torch.repeat_interleave(kinds, most, output_size=size)
-        place = torch.arange(1, size + 1, device=npos.device) - starts.index_select(0, kind)
-        recall = place / npos.flatten().double().index_select(0, kind)
+        index = torch.arange(1, size + 1, device=npos.device) - starts.index_select(0, kind)
+        recall = index / npos.flatten().double().index_select(0, kind)
         count = torch.searchsorted(levels, recall, right=True)
         width = levels.shape[0] + 1
         wanted = torch.arange(1, width, device=npos.device) + (kinds * width).unsqueeze(1)
@@ -158,19 +158,19 @@ class _Outcomes(NamedTuple):
     def of(cls, ranking: Ranking, areas: range, limits: range) -> Self:
         lanes, matched = ranking.lanes, ranking.matched
         # Area by area, as bits that are no longer packed are large.
-        places = [[lanes.place(area, t) for t in range(lanes.num_thresholds)] for area in areas]
+        indices = [[lanes.position(area, t) for t in range(lanes.num_thresholds)] for area in areas]
         masks = from_host([lanes.area_bits(area) for area in areas], torch.int64, matched.device)
         ignored = ranking.ignored & masks.unsqueeze(1)
         somewhere = (ignored != masks.unsqueeze(1)).any(dim=2)
-        active = ~columns(ranking.out_of_range, [area_place(area) for area in areas])
+        active = ~columns(ranking.out_of_range, [area_position(area) for area in areas])
         active.scatter_(1, matched.expand(len(areas), -1), somewhere)
         every = (*ranking.within, torch.ones_like(active[0]))
         within = torch.stack([every[limit] for limit in limits])
-        hit = torch.stack([columns(ranking.true_positive, of_area) for of_area in places])
+        hit = torch.stack([columns(ranking.true_positive, of_area) for of_area in indices])
         is_mixed = ((ignored != 0).any(dim=2) & somewhere).any(dim=0)
         mixed = rows_where(is_mixed)
         ignored = take(ranking.ignored, mixed)
-        off = torch.stack([columns(ignored, of_area) for of_area in places])
+        off = torch.stack([columns(ignored, of_area) for of_area in indices])
         off &= take_along(somewhere, mixed).unsqueeze(1)
         rows = matched.index_select(0, mixed)
         return cls(
@@ -189,7 +189,7 @@ class _Hits(NamedTuple):
     Attributes:
         match: [H] which of the matched detections they are.
         row: [H] rows of the ranking.
-        curve: [H] place of the curve in [A, M, T, K].
+        curve: [H] index of the curve in [A, M, T, K].
         seen: [H] how many detections of the curve that are not ignored come up to here.
         firsts: [A, M, T, K] where the curves begin among the hits.
         found, total: [A, M, T, K] true positives and detections that are not ignored.
@@ -212,14 +212,14 @@ def _hits(outcomes: _Outcomes, class_starts: Tensor) -> _Hits:
     whole = torch.int32 if outcomes.hit.numel() < 2**30 else torch.int64
     bounds = torch.searchsorted(matched, class_starts)
     # Places in the flattened table rise, so that the curves are runs of them.
-    places = rows_where(outcomes.hit.flatten())
+    indices = rows_where(outcomes.hit.flatten())
     firsts = torch.arange(math.prod(families), device=device) * width
-    ends = torch.searchsorted(places, firsts.unsqueeze(1) + bounds).reshape(*families, -1)
-    places = places.to(whole)
+    ends = torch.searchsorted(indices, firsts.unsqueeze(1) + bounds).reshape(*families, -1)
+    indices = indices.to(whole)
     found = ends.diff(dim=-1)
     hits_of_family = found.sum(dim=-1).flatten()
-    family = torch.repeat_interleave(hits_of_family, output_size=places.shape[0]).to(whole)
-    match = places.sub_(family * width)
+    family = torch.repeat_interleave(hits_of_family, output_size=indices.shape[0]).to(whole)
+    match = indices.sub_(family * width)
 
     asked = torch.cat([matched + 1, class_starts])
     sums = take_along(sums_before(outcomes.active, torch.int32), asked)
@@ -256,9 +256,9 @@ def _best_precision(hits: _Hits, reached: _Reached, epsilon: float) -> Tensor:
     number = torch.arange(hits.row.shape[0], dtype=hits.row.dtype, device=hits.row.device)
     entry = (reached.starts - hits.firsts).flatten().to(number.dtype)
     level = reached.levels.index_select(0, entry.index_select(0, hits.curve).add_(number))
-    place = number.add_(1).sub_(hits.firsts.flatten().to(number.dtype).index_select(0, hits.curve))
+    index = number.add_(1).sub_(hits.firsts.flatten().to(number.dtype).index_select(0, hits.curve))
     precision = hits.seen.double().add_(epsilon)
-    torch.div(place, precision, out=precision)
+    torch.div(index, precision, out=precision)
     spots = level.mul_(curves).add_(hits.curve)
     best = precision.new_zeros(curves * width).scatter_reduce_(0, spots, precision, "amax")
     best = maximum_from_here(best.reshape(width, curves)[1:])
@@ -277,9 +277,9 @@ def _first_scores(hits: _Hits, reached: _Reached, ranking: Ranking, levels: Tens
     needed, found, firsts = (
         whole.to(rows.dtype) for whole in (reached.needed, hits.found, hits.firsts)
     )
-    place = (firsts - 1) + needed
-    place.masked_fill_(needed > found, hits.row.shape[0])
-    row = rows.index_select(0, place.flatten()).reshape(place.shape)
+    index = (firsts - 1) + needed
+    index.masked_fill_(needed > found, hits.row.shape[0])
+    row = rows.index_select(0, index.flatten()).reshape(index.shape)
     first = torch.where(starts.diff() > 0, starts[:-1], nothing).to(row.dtype)
     row = torch.where((levels <= 0).reshape(-1, 1, 1, 1, 1), first, row)
-    return scores.index_select(0, row.flatten()).reshape(place.shape)
+    return scores.index_select(0, row.flatten()).reshape(index.shape)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..ops.selection import rows_where
 from ..protocols import MissRateProtocol
-from ..results import reading_place, unread_miss_rate
+from ..results import reading_index, unread_miss_rate
 from .averages import running_sum
 from .precision_recall import Floats
 from .ranking import Ranking
@@ -70,9 +70,9 @@ def miss_rates(curve: FppiCurve, references: tuple[float, ...], rule: str) -> Fl
     """
     values = []
     for reference in references:
-        place = reading_place(curve.fppi, reference, rule)
-        if place is not None:
-            values.append(1 - curve.recall[place])
+        index = reading_index(curve.fppi, reference, rule)
+        if index is not None:
+            values.append(1 - curve.recall[index])
         else:
             values.append(unread_miss_rate(curve.fppi, rule))
     return np.array(values, dtype=np.float64)

@@ -136,7 +136,7 @@ def _split_by_position(
 
 
 def _positions(records: MatchRecords) -> Tensor:
-    """[I] int64: place of each image's id in sorted order; its row where no ids were given."""
+    """[I] int64: index of each image's id in sorted order; its row where no ids were given."""
     ids = records.image_ids or tuple(range(records.num_images))
     return image_positions(ids, records.device)
 

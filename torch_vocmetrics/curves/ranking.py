@@ -1,6 +1,6 @@
 """Canonical order: repeated images dropped, detections of a class by falling score over all images.
 
-Ties fall by image position, then by place in the image. The position is the place of an image's id
+Ties fall by image position, then by index in the image. The position is the index of an image's id
 in sorted order, or the order of arrival where no ids were given; an explicit ``order`` overrides
 both. With ids the ranking is therefore the same for every batch split, shard and merge order.
 """
@@ -69,11 +69,11 @@ class Ranking:
 
     def outcomes(self, area: int, threshold: int) -> tuple[Tensor, Tensor]:
         """Whether rows are true positives, and whether they are ignored, [N] bool each."""
-        place = self.lanes.place(area, threshold)
+        bit = self.lanes.position(area, threshold)
         positive = torch.zeros_like(self.scores, dtype=torch.bool)
-        positive.scatter_(0, self.matched, column(self.true_positive, place))
+        positive.scatter_(0, self.matched, column(self.true_positive, bit))
         ignored = in_area(self.out_of_range, area)
-        return positive, ignored.scatter_(0, self.matched, column(self.ignored, place))
+        return positive, ignored.scatter_(0, self.matched, column(self.ignored, bit))
 
 
 NO_MATCH = -1
@@ -86,7 +86,7 @@ def rank(
 
     Args:
         records, lanes, num_classes: what is ranked.
-        by_score: False ranks by what else breaks ties of score: ``order``, or image and place.
+        by_score: False ranks by what else breaks ties of score: ``order``, or image and index.
     """
     return Ranker([records], lanes, num_classes).ranked(range(num_classes), by_score=by_score)
 
@@ -175,7 +175,7 @@ class Ranker:
             group.repeat(len(self._parts)), counts.flatten(), output_size=score.shape[0]
         )
         within = [_among_first(limit, image, group) for limit in self._limits]
-        # Stable sorts keep the rows of an image in the order of their places.
+        # Stable sorts keep the rows of an image in the order of their indices.
         position = None if self._positions is None else self._positions.index_select(0, image)
         del image
         ties = chosen.order(), position
@@ -221,9 +221,9 @@ class _Chosen(NamedTuple):
 
     def column(self, name: str) -> Tensor:
         """A column of the detections or of the matches."""
-        places = self.matches if name in MATCH_COLUMNS else self.rows
+        slices = self.matches if name in MATCH_COLUMNS else self.rows
         return _joined(
-            getattr(part, name)[place] for part, place in zip(self.parts, places, strict=True)
+            getattr(part, name)[rows] for part, rows in zip(self.parts, slices, strict=True)
         )
 
     def image(self) -> Tensor:
@@ -291,11 +291,11 @@ def _among_first(limit: int, image: Tensor, label: Tensor) -> Tensor:
 
 
 def image_positions(ids: Sequence[int | str], device: torch.device) -> Tensor:
-    """[I] int64: place of each image's id in sorted order."""
-    places = [0] * len(ids)
-    for place, (_, row) in enumerate(sorted(zip(ids, range(len(ids)), strict=True))):
-        places[row] = place
-    return from_host(places, torch.int64, device)
+    """[I] int64: index of each image's id in sorted order."""
+    positions = [0] * len(ids)
+    for position, (_, row) in enumerate(sorted(zip(ids, range(len(ids)), strict=True))):
+        positions[row] = position
+    return from_host(positions, torch.int64, device)
 
 
 def _positions_out_of_order(ids: Sequence[Ids | None], device: torch.device) -> Tensor | None:

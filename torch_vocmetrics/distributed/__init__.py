@@ -283,8 +283,8 @@ def _difference(headers: list[dict[str, Any]], names: list[int]) -> StateError |
     return None
 
 
-def _global_rank(group: Group, place: int) -> int:
-    return dist.get_global_rank(group, place) if group is not None else place
+def _global_rank(group: Group, position: int) -> int:
+    return dist.get_global_rank(group, position) if group is not None else position
 
 
 def _ranks(names: Iterable[int]) -> str:

@@ -376,8 +376,8 @@ def _class_index(labels: Tensor, rules: InputRules) -> tuple[Tensor, bool]:
         known, classes = (labels >= 0) & (labels < rules.num_classes), labels
     else:
         ids, index = from_host(rules.label_ids, torch.int64, labels.device).sort()
-        place = torch.searchsorted(ids, labels).clamp(max=rules.num_classes - 1)
-        known, classes = ids.index_select(0, place) == labels, index.index_select(0, place)
+        position = torch.searchsorted(ids, labels).clamp(max=rules.num_classes - 1)
+        known, classes = ids.index_select(0, position) == labels, index.index_select(0, position)
     return torch.where(known, classes, unknown_label(labels)), False
 
 

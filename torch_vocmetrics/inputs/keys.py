@@ -233,7 +233,7 @@ def check_images(
     unread = frozenset[str]()
     for names in distinct:
         if not (keys.required.issubset(names) and keys.names.issuperset(names)):
-            image = next(place for place, rows in enumerate(images) if set(rows) == set(names))
+            image = next(index for index, rows in enumerate(images) if set(rows) == set(names))
             unread |= check_keys(names, keys, f"{side} {image}")
     return unread
 

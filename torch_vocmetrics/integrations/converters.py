@@ -86,9 +86,9 @@ def from_fiftyone(
     names = class_names if isinstance(class_names, Mapping) else dict(enumerate(class_names))
     ids = {name: label for label, name in names.items()}
     labels = []
-    for place, one in enumerate(listed):
+    for index, one in enumerate(listed):
         if one.label not in ids:
-            raise InputError("is no class", where=f"detections[{place}].label", got=one.label)
+            raise InputError("is no class", where=f"detections[{index}].label", got=one.label)
         labels.append(ids[one.label])
     height, width = image_size
     scale = np.array([width, height, width, height], dtype=np.float64)

@@ -135,8 +135,8 @@ class COCOEvaluator(_Evaluator):
         self._ids = sorted(categories, key=categories.__getitem__)
         self._categories = {categories[one]: one for one in self._ids}
         class_names = [
-            self._truth.class_names[one] if names is None else names[place]
-            for place, one in enumerate(self._ids)
+            self._truth.class_names[one] if names is None else names[index]
+            for index, one in enumerate(self._ids)
         ]
         self._metric = DetectionAP(
             [PROTOCOLS[task] for task in self._tasks],

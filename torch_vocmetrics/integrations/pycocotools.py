@@ -222,15 +222,15 @@ class _Side(NamedTuple):
     @classmethod
     def of(cls, coco: Any, params: Any) -> Self:
         """What pycocotools loads: of two annotations with one id it takes the later twice."""
-        images = {image_id: place for place, image_id in enumerate(params.imgIds)}
-        categories = {category: place for place, category in enumerate(params.catIds)}
+        images = {image_id: index for index, image_id in enumerate(params.imgIds)}
+        categories = {category: index for index, category in enumerate(params.catIds)}
         rows = []
         for image_id in params.imgIds:
             for listed in coco.imgToAnns.get(image_id, ()):
                 one = coco.anns[listed["id"]]
-                place, category = images.get(one["image_id"]), categories.get(one["category_id"])
-                if place is not None and category is not None:
-                    rows.append((place, category, one))
+                index, category = images.get(one["image_id"]), categories.get(one["category_id"])
+                if index is not None and category is not None:
+                    rows.append((index, category, one))
         rows.sort(key=lambda row: row[:2])
         return cls([row[2] for row in rows], [row[0] for row in rows], [row[1] for row in rows])
 

@@ -328,12 +328,12 @@ def read_indexed_detections(
     """
     columns = ("image index", "x", "y", "width", "height", "score")
     rows = read_number_rows(Path(path), columns, max_bytes=max_bytes)
-    places = rows.places(0, 1, len(ground_truths.image_ids), "the image index")
-    return detection_file(places, rows.boxes(1), rows.values[:, 5], len(ground_truths.image_ids))
+    indices = rows.indices(0, 1, len(ground_truths.image_ids), "the image index")
+    return detection_file(indices, rows.boxes(1), rows.values[:, 5], len(ground_truths.image_ids))
 
 
 def detection_file(
-    places: NDArray[np.int64],
+    indices: NDArray[np.int64],
     boxes: Floats,
     scores: Floats,
     num_images: int,
@@ -343,7 +343,7 @@ def detection_file(
     """Detections of one class out of columns.
 
     Args:
-        places: [N] the image of each.
+        indices: [N] the image of each.
         boxes: [N, 4] x, y, width, height.
         scores: [N].
         num_images: how many images there are.
@@ -352,11 +352,11 @@ def detection_file(
     columns: dict[str, NDArray[Any]] = {
         "boxes": np.ascontiguousarray(boxes),
         "scores": scores,
-        "labels": np.zeros(len(places), np.int64),
+        "labels": np.zeros(len(indices), np.int64),
     }
     if with_order:
-        columns["order"] = np.argsort(np.argsort(places, kind="stable"))
+        columns["order"] = np.argsort(np.argsort(indices, kind="stable"))
     return DetectionFile(
-        predictions=split_by_image(places, num_images, columns),
-        num_detections=(len(places),),
+        predictions=split_by_image(indices, num_images, columns),
+        num_detections=(len(indices),),
     )

@@ -208,7 +208,7 @@ def read_caltech_detections(
             a frame that the video does not have.
         OSError: if a video has no results, or a file may not be read.
     """
-    places, boxes, scores, images = [], [], [], 0
+    indices, boxes, scores, images = [], [], [], 0
     for video in find_videos(annotations, sets):
         count = len(read_vbb(Path(annotations) / f"{video}.vbb", max_bytes=max_bytes))
         rows = read_number_rows(
@@ -217,12 +217,12 @@ def read_caltech_detections(
             max_bytes=max_bytes,
         )
         evaluated = evaluated_frames(count, step)
-        frame = rows.places(0, 1, count, "the frame")
+        frame = rows.indices(0, 1, count, "the frame")
         mine = frame % step == step - 1
-        places.append(images + frame[mine] // step)
+        indices.append(images + frame[mine] // step)
         boxes.append(rows.boxes(1)[mine])
         scores.append(rows.values[mine, 5])
         images += len(evaluated)
     return detection_file(
-        np.concatenate(places), np.concatenate(boxes), np.concatenate(scores), images
+        np.concatenate(indices), np.concatenate(boxes), np.concatenate(scores), images
     )

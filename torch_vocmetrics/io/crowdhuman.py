@@ -172,9 +172,9 @@ def read_crowdhuman_detections(
     known = ImageIndex(ground_truths.image_ids)
     index, boxes, scores = [], [], []
     images = read_odgt(path, max_bytes=max_bytes)
-    for (name, image), place in zip(images.items(), known.find(list(images)), strict=True):
+    for (name, image), position in zip(images.items(), known.find(list(images)), strict=True):
         where = f"{path}, line {image['line']}"
-        if place is None:
+        if position is None:
             log.add_faults(
                 1,
                 [FileFormatError("not an image of the ground truth", where=where, got=repr(name))],
@@ -183,7 +183,7 @@ def read_crowdhuman_detections(
         for one in _objects(image, "dtboxes", where):
             with log.guard():
                 box, score = _box(one, "box", where), _score(one.get("score"), where)
-                index.append(place)
+                index.append(position)
                 boxes.append(box)
                 scores.append(score)
     log.finish()

@@ -37,8 +37,8 @@ def voc_colormap(size: int = 256) -> NDArray[np.uint8]:
     """
     labels = np.arange(size)[:, None] >> np.arange(3)
     colors = np.zeros((size, 3), dtype=np.int64)
-    for place in range(8):
-        colors |= ((labels >> (3 * place)) & 1) << (7 - place)
+    for index in range(8):
+        colors |= ((labels >> (3 * index)) & 1) << (7 - index)
     return colors.astype(np.uint8)
 
 
@@ -70,8 +70,8 @@ class LabelColors(NamedTuple):
         """
         codes, known = _codes(pixels), _codes(self.colors)
         order = np.argsort(known)
-        places = np.searchsorted(known[order], codes).clip(max=known.size - 1)
-        found = order[places]
+        indices = np.searchsorted(known[order], codes).clip(max=known.size - 1)
+        found = order[indices]
         wrong = known[found] != codes
         if wrong.any():
             row, column = (int(k) for k in np.argwhere(wrong)[0])

@@ -84,9 +84,9 @@ class _Reader:
     def variables(self, data: bytes) -> dict[str, Any]:
         """The variables of a whole file."""
         found: dict[str, Any] = {}
-        place = _HEADER_BYTES
-        while place < len(data):
-            kind, start, end, place = self.element(data, place, len(data))
+        index = _HEADER_BYTES
+        while index < len(data):
+            kind, start, end, index = self.element(data, index, len(data))
             content = data
             if kind == _COMPRESSED:
                 content = self.unpacked(data[start:end])
@@ -107,20 +107,20 @@ class _Reader:
             raise _Damaged("a compressed part ends too early")
         return content
 
-    def element(self, data: bytes, place: int, limit: int) -> tuple[int, int, int, int]:
+    def element(self, data: bytes, index: int, limit: int) -> tuple[int, int, int, int]:
         """Type of an element, start and end of its bytes, and where the next begins."""
-        if place + 8 > limit:
-            raise _Damaged(f"no element at byte {place}")
-        kind, size = self.tag.unpack_from(data, place)
+        if index + 8 > limit:
+            raise _Damaged(f"no element at byte {index}")
+        kind, size = self.tag.unpack_from(data, index)
         if kind >> 16:  # up to four bytes, within the tag
             kind, size = kind & 0xFFFF, kind >> 16
-            start, following = place + 4, place + 8
+            start, following = index + 4, index + 8
             limit = min(limit, following)
         else:
-            start = place + 8
+            start = index + 8
             following = start + size + (0 if kind == _COMPRESSED else -size % 8)
         if start + size > limit:
-            raise _Damaged(f"the element at byte {place} is longer than what holds it")
+            raise _Damaged(f"the element at byte {index} is longer than what holds it")
         return kind, start, start + size, min(following, limit)
 
     def matrix(self, data: bytes, start: int, end: int, depth: int) -> tuple[str, Any]:
@@ -130,71 +130,71 @@ class _Reader:
             raise _Damaged(f"more than {MAX_MATLAB_ARRAYS:,} arrays, or {_DEEPEST} in each other")
         if start == end:
             return "", np.zeros((0, 0))
-        _, at, stop, place = self.element(data, start, end)
+        _, at, stop, index = self.element(data, start, end)
         if stop - at < 4:
             raise _Damaged(f"no flags in the matrix at byte {start}")
         (flags,) = struct.unpack_from(f"{self.order}I", data, at)
         kind = flags & 0xFF
-        shape, place = self.shape(data, place, end)
-        _, at, stop, place = self.element(data, place, end)
+        shape, index = self.shape(data, index, end)
+        _, at, stop, index = self.element(data, index, end)
         name = data[at:stop].decode("latin-1")
         if kind in (_CELL, _STRUCTURE) and math.prod(shape) > MAX_MATLAB_ARRAYS - self.arrays:
             raise _Damaged(f"more than {MAX_MATLAB_ARRAYS:,} arrays")
         if kind == _CELL:
-            return name, self.cell(data, place, end, shape, depth)
+            return name, self.cell(data, index, end, shape, depth)
         if kind == _STRUCTURE:
-            return name, self.structure(data, place, end, shape, depth)
+            return name, self.structure(data, index, end, shape, depth)
         if kind == _TEXT:
-            return name, self.text(data, place, end)
+            return name, self.text(data, index, end)
         if kind in _NUMERIC and not flags & 0x800:  # no complex numbers
-            return name, self.numbers(data, place, end, shape)
+            return name, self.numbers(data, index, end, shape)
         return name, None
 
-    def shape(self, data: bytes, place: int, end: int) -> tuple[tuple[int, ...], int]:
+    def shape(self, data: bytes, index: int, end: int) -> tuple[tuple[int, ...], int]:
         """The lengths of the axes of a matrix, and where its name begins."""
-        _, at, stop, following = self.element(data, place, end)
+        _, at, stop, following = self.element(data, index, end)
         axes = (stop - at) // 4
         lengths = struct.unpack_from(f"{self.order}{axes}i", data, at)
         # Every entry takes at least a byte of what follows.
-        if not 2 <= axes <= _MOST_AXES or min(lengths) < 0 or math.prod(lengths) > end - place:
-            raise _Damaged(f"a matrix of {lengths} at byte {place}")
+        if not 2 <= axes <= _MOST_AXES or min(lengths) < 0 or math.prod(lengths) > end - index:
+            raise _Damaged(f"a matrix of {lengths} at byte {index}")
         return lengths, following
 
-    def numbers(self, data: bytes, place: int, end: int, shape: tuple[int, ...]) -> Any:
+    def numbers(self, data: bytes, index: int, end: int, shape: tuple[int, ...]) -> Any:
         """An array of numbers; MATLAB stores them column by column."""
-        kind, at, stop, _ = self.element(data, place, end)
+        kind, at, stop, _ = self.element(data, index, end)
         if kind not in _NUMBERS:
-            raise _Damaged(f"numbers of the unknown type {kind} at byte {place}")
+            raise _Damaged(f"numbers of the unknown type {kind} at byte {index}")
         dtype = np.dtype(self.order + _NUMBERS[kind])
         if (stop - at) != math.prod(shape) * dtype.itemsize:
             raise _Damaged(f"{stop - at} bytes of numbers for an array of {shape}")
         return np.frombuffer(data[at:stop], dtype).reshape(shape, order="F")
 
-    def text(self, data: bytes, place: int, end: int) -> str:
+    def text(self, data: bytes, index: int, end: int) -> str:
         """A string."""
-        kind, at, stop, _ = self.element(data, place, end)
+        kind, at, stop, _ = self.element(data, index, end)
         if kind not in _TEXTS:
-            raise _Damaged(f"text of the unknown type {kind} at byte {place}")
+            raise _Damaged(f"text of the unknown type {kind} at byte {index}")
         name = _TEXTS[kind]
         if name.startswith("utf-") and name != "utf-8":
             name += "-le" if self.order == "<" else "-be"
         return data[at:stop].decode(name)
 
-    def cell(self, data: bytes, place: int, end: int, shape: tuple[int, ...], depth: int) -> Any:
+    def cell(self, data: bytes, index: int, end: int, shape: tuple[int, ...], depth: int) -> Any:
         """An object array of values."""
         values = []
         for _ in range(math.prod(shape)):
-            value, place = self.nested(data, place, end, depth)
+            value, index = self.nested(data, index, end, depth)
             values.append(value)
         return _object_array(values, shape)
 
     def structure(
-        self, data: bytes, place: int, end: int, shape: tuple[int, ...], depth: int
+        self, data: bytes, index: int, end: int, shape: tuple[int, ...], depth: int
     ) -> Any:
         """An object array of dicts."""
-        _, at, stop, place = self.element(data, place, end)
+        _, at, stop, index = self.element(data, index, end)
         length = struct.unpack_from(f"{self.order}i", data, at)[0] if stop - at == 4 else 0
-        _, at, stop, place = self.element(data, place, end)
+        _, at, stop, index = self.element(data, index, end)
         if length < 1:
             raise _Damaged(f"field names of {length} letters at byte {at}")
         names = [
@@ -205,21 +205,21 @@ class _Reader:
         for _ in range(math.prod(shape)):
             row = {}
             for name in names:
-                row[name], place = self.nested(data, place, end, depth)
+                row[name], index = self.nested(data, index, end, depth)
             rows.append(row)
         return _object_array(rows, shape)
 
-    def nested(self, data: bytes, place: int, end: int, depth: int) -> tuple[Any, int]:
+    def nested(self, data: bytes, index: int, end: int, depth: int) -> tuple[Any, int]:
         """A matrix within another, and where the next begins."""
-        kind, start, stop, place = self.element(data, place, end)
+        kind, start, stop, index = self.element(data, index, end)
         if kind != _MATRIX:
             raise _Damaged(f"no matrix at byte {start - 8}")
-        return self.matrix(data, start, stop, depth + 1)[1], place
+        return self.matrix(data, start, stop, depth + 1)[1], index
 
 
 def _object_array(values: list[Any], shape: tuple[int, ...]) -> Any:
     """Values, column by column, as an array in which each entry is any object."""
     array = np.empty(len(values), dtype=object)
-    for place, value in enumerate(values):
-        array[place] = value
+    for index, value in enumerate(values):
+        array[index] = value
     return array.reshape(shape, order="F")

@@ -31,8 +31,8 @@ class NumberRows(NamedTuple):
             remedy=remedy,
         )
 
-    def places(self, column: int, first: int, count: int, what: str) -> Integers:
-        """A column of whole numbers in [first, first + count), as places from 0.
+    def indices(self, column: int, first: int, count: int, what: str) -> Integers:
+        """A column of whole numbers in [first, first + count), as indices from 0.
 
         Raises:
             FileFormatError: naming file and line of the first that is no such number.

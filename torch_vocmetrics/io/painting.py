@@ -74,23 +74,23 @@ def create_segmentations_from_detections(
             what = f"sizes must be above 0 and of at most {max_pixels:,} pixels"
             where = f"image_sizes, image {name}"
             raise InputError(what, where=where, got=f"{height} x {width}")
-    places = {name: place for place, name in enumerate(names)}
+    indices = {name: index for index, name in enumerate(names)}
     rows = _rows(files, class_names, ImageIndex(names), max_bytes)
     if painting == "class_order":
         chosen = np.unique(rows[0].astype(np.int64)).tolist()
     else:
         listed = names if image_ids is None else image_ids
-        missing = next((name for name in listed if name not in places), None)
+        missing = next((name for name in listed if name not in indices), None)
         if missing is not None:
             raise InputError("an image has no size", where="image_ids", got=missing)
-        chosen = [places[name] for name in listed]
-    for place in chosen:
-        mine = np.flatnonzero(rows[0] == place)
+        chosen = [indices[name] for name in listed]
+    for index in chosen:
+        mine = np.flatnonzero(rows[0] == index)
         order = np.arange(mine.size)
         if painting == "increasing_confidence":
             order = np.argsort(rows[2][mine], kind="stable")
         order = order[rows[2][mine][order] >= confidence]
-        yield _paint(names[place], image_sizes[names[place]], rows[:, mine], order)
+        yield _paint(names[index], image_sizes[names[index]], rows[:, mine], order)
 
 
 def _rows(

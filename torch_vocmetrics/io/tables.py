@@ -102,7 +102,7 @@ def split_by_image(
     """Split rows into one dict of tensors per image, in which rows keep their order.
 
     Args:
-        image_index: [N] place of each row's image, in 0..I-1.
+        image_index: [N] index of each row's image, in 0..I-1.
         num_images: I.
         columns: arrays of N rows.
     """
@@ -125,8 +125,8 @@ def add_lists(
     for one in images:
         one[key] = []
     chosen = np.flatnonzero(keep).tolist()
-    for place, row in zip(image_index.tolist(), chosen, strict=True):
-        images[place][key].append(values[row])
+    for index, row in zip(image_index.tolist(), chosen, strict=True):
+        images[index][key].append(values[row])
 
 
 def known_size(height: object, width: object) -> tuple[int, int] | None:

@@ -98,9 +98,9 @@ def _placed_layouts(path: Path, log: EntryLog, max_bytes: int) -> list[Placed]:
             remedy="its root element must be <results>",
         )
     found = []
-    for place, node in enumerate(root.findall("layout")):
+    for position, node in enumerate(root.findall("layout")):
         with log.guard():
-            found.append((place, _layout(node, f"{path}, layout {place + 1}")))
+            found.append((position, _layout(node, f"{path}, layout {position + 1}")))
     return found
 
 
@@ -220,12 +220,12 @@ def _by_image(
     """Layouts of each image of the set, and how many are of no wanted person."""
     by_image: dict[str, list[Placed]] = {image_id: [] for image_id in image_ids}
     unknown = 0
-    for place, layout in found:
-        where = f"{log.source}, layout {place + 1}"
+    for position, layout in found:
+        where = f"{log.source}, layout {position + 1}"
         with log.guard():
             _check_layout(layout, where, protocol)
             if layout.image_id in by_image:
-                by_image[layout.image_id].append((place, layout))
+                by_image[layout.image_id].append((position, layout))
                 unknown += wanted is not None and layout.object_index not in wanted[layout.image_id]
             elif wanted is not None:
                 unknown += 1
@@ -312,7 +312,7 @@ def _person_rows(
 def _layout_rows(found: Sequence[Placed], protocol: LayoutProtocol) -> dict[str, Any]:
     rows = _part_columns([one.parts for _, one in found], protocol)
     rows["scores"] = torch.tensor([one.confidence for _, one in found], dtype=torch.float64)
-    rows["order"] = _integers([place for place, _ in found])
+    rows["order"] = _integers([position for position, _ in found])
     if protocol.persons == "given":
         return rows | {"object_index": _integers([one.object_index or 0 for _, one in found])}
     return rows | {"boxes": _boxes([one.box for _, one in found if one.box is not None])}

@@ -97,14 +97,14 @@ def match_plain_annotation(path: Path, data: bytes) -> PlainAnnotation | None:
     names: list[str] = []
     flags: list[bool] = []
     numbers: list[bytes] = []
-    place = start.end()
-    while found := _OBJECT.match(data, place):
+    index = start.end()
+    while found := _OBJECT.match(data, index):
         name, before, x1, y1, x2, y2, after = found.groups()
         names.append(name.decode().rstrip())
         flags.append((before or after) == b"1")
         numbers += x1, y1, x2, y2
-        place = found.end()
-    if _END.fullmatch(data, place) is None:
+        index = found.end()
+    if _END.fullmatch(data, index) is None:
         return None
     width, height = start.groups()
     size = None if width is None else known_size(float(height), float(width))

@@ -26,9 +26,9 @@ COPIES = 16
 @triton.jit
 def _index(labels, table, lowest, last):
     """Entry of a table of labels, of which the first and the last are for all labels beyond."""
-    place = labels.to(tl.int64) - lowest
-    place = tl.minimum(tl.maximum(place, 0), last)
-    return tl.load(table + place).to(tl.int32)
+    index = labels.to(tl.int64) - lowest
+    index = tl.minimum(tl.maximum(index, 0), last)
+    return tl.load(table + index).to(tl.int32)
 
 
 @triton.jit

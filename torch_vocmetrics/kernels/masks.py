@@ -78,15 +78,15 @@ def decode_kernel(ends, table, words, areas, steps, block: tl.constexpr):
     valid = word < height * per_row
     if tl.program_id(1).to(tl.int64) * block < height * per_row:
         x = (word % per_row)[:, None] * 64 + tl.arange(0, 64)[None, :]
-        place = x * height + (word // per_row)[:, None]
-        low = place * 0
+        index = x * height + (word // per_row)[:, None]
+        low = index * 0
         high = low + runs
         for _ in range(steps):
             middle = (low + high) // 2
             open_ = low < high
             end = tl.load(ends + start + middle, mask=open_, other=0)
-            before = open_ & (end <= place)
-            high = tl.where(open_ & (end > place), middle, high)
+            before = open_ & (end <= index)
+            high = tl.where(open_ & (end > index), middle, high)
             low = tl.where(before, middle + 1, low)
         bits = valid[:, None] & (x < width) & (low % 2 == 1)
         _store_words(bits, word, valid, words, first, areas, mask)
@@ -122,12 +122,12 @@ def overlap_kernel(
     first_object, objects = tl.load(image + 2), tl.load(image + 3)
     pair = tl.program_id(0).to(tl.int64)
     if pair < count * objects:
-        row, place = first + pair // objects, first_object + pair % objects
+        row, index = first + pair // objects, first_object + pair % objects
         overlap = tl.load(areas).to(tl.float64) * 0
-        if tl.load(labels + row) == tl.load(object_labels + place):
+        if tl.load(labels + row) == tl.load(object_labels + index):
             size = tl.load(image + 6)
             mine = tl.load(image + 4).to(words.dtype, bitcast=True) + (row - first) * size
-            other = tl.load(image + 5).to(words.dtype, bitcast=True) + (place - first_object) * size
+            other = tl.load(image + 5).to(words.dtype, bitcast=True) + (index - first_object) * size
             common = tl.zeros([block], dtype=tl.int64)
             for start in range(0, size, block):
                 word = start + tl.arange(0, block)
@@ -135,8 +135,8 @@ def overlap_kernel(
                 common += _bits_set(one & tl.load(other + word, mask=word < size, other=0))
             shared = tl.sum(common, axis=0).to(tl.float64)
             area = tl.load(areas + row).to(tl.float64)
-            union = area + tl.load(object_areas + place).to(tl.float64) - shared
-            over = tl.where(tl.load(over_area + place) != 0, area, union)
+            union = area + tl.load(object_areas + index).to(tl.float64) - shared
+            over = tl.where(tl.load(over_area + index) != 0, area, union)
             overlap = tl.where(shared > 0, shared / over, overlap)
         tl.store(overlaps + tl.load(image + 7) + pair, overlap)
 

@@ -84,11 +84,11 @@ def _candidates(problem: MatchProblem, rules: MatchRules, pairs: Pairs) -> Candi
 
 def _known_overlaps(problem: MatchProblem, pairs: Pairs) -> Tensor:
     """[P] float64: overlaps of pairs, read from the table of all."""
-    row, place = problem.came.index_select(0, pairs.detection), pairs.ground_truth.long()
+    row, index = problem.came.index_select(0, pairs.detection), pairs.ground_truth.long()
     image = torch.searchsorted(problem.starts, row, right=True) - 1
     first, starts = problem.starts.index_select(0, image), problem.object_starts
     first_object, end = (starts.index_select(0, image + more) for more in (0, 1))
-    pair = (row - first) * (end - first_object) + (place - first_object)
+    pair = (row - first) * (end - first_object) + (index - first_object)
     pair += problem.overlap_starts.index_select(0, image)
     return problem.overlaps.index_select(0, pair)
 

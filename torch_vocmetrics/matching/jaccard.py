@@ -59,8 +59,8 @@ def jaccard_counts(
     by_image: dict[int, list[int]] = {}
     for d in edges:
         by_image.setdefault(int(images[d]), []).append(d)
-    for place, rows in by_image.items():
-        _count_matches(counts[place], rows, edges, values, regions, hidden, score_limits)
+    for index, rows in by_image.items():
+        _count_matches(counts[index], rows, edges, values, regions, hidden, score_limits)
     return torch.from_numpy(counts.astype(np.int32))
 
 
@@ -91,7 +91,7 @@ class Assignment:
     """The one-to-one matching of largest total overlap, for rows that join one by one.
 
     Kuhn's method as Munkres wrote it. A row may stay without an object at cost 0, so that each has
-    a place of its own to go to.
+    a index of its own to go to.
     """
 
     def __init__(self) -> None:
@@ -102,29 +102,29 @@ class Assignment:
 
     def add(self, row: int, edges: list[tuple[int, float]]) -> None:
         """Let a row join; ``edges`` are (object, overlap) by rising object."""
-        # The place without an object is a negative number, after all objects in order.
-        self._edges[row] = [(place, -overlap) for place, overlap in edges] + [(-1 - row, 0.0)]
+        # The index without an object is a negative number, after all objects in order.
+        self._edges[row] = [(index, -overlap) for index, overlap in edges] + [(-1 - row, 0.0)]
         self._row_price[row] = 0.0
         least: dict[int, float] = {}
         before: dict[int, int | None] = {}
         visited: list[int] = []
         current, last = row, None
         while True:
-            for place, cost in self._edges[current]:
-                if place in visited:
+            for index, cost in self._edges[current]:
+                if index in visited:
                     continue
-                price = cost - self._row_price[current] - self._place_price.get(place, 0.0)
-                if price < least.get(place, math.inf):
-                    least[place], before[place] = price, last
-            free = [place for place in least if place not in visited]
-            nearest = min(free, key=lambda place: (least[place], _turn(place)))
+                price = cost - self._row_price[current] - self._place_price.get(index, 0.0)
+                if price < least.get(index, math.inf):
+                    least[index], before[index] = price, last
+            free = [index for index in least if index not in visited]
+            nearest = min(free, key=lambda index: (least[index], _turn(index)))
             step = least[nearest]
             self._row_price[row] += step
-            for place in visited:
-                self._row_price[self._owner[place]] += step
-                self._place_price[place] = self._place_price.get(place, 0.0) - step
-            for place in free:
-                least[place] -= step
+            for index in visited:
+                self._row_price[self._owner[index]] += step
+                self._place_price[index] = self._place_price.get(index, 0.0) - step
+            for index in free:
+                least[index] -= step
             last = nearest
             if nearest not in self._owner:
                 break
@@ -141,13 +141,13 @@ class Assignment:
 
     def pairs(self) -> dict[int, int]:
         """The object of each row that has one."""
-        return {row: place for place, row in _objects(self._owner.items())}
+        return {row: index for index, row in _objects(self._owner.items())}
 
 
-def _turn(place: int) -> tuple[bool, int]:
-    """Objects come first, by number, then places without an object, by row."""
-    return place < 0, abs(place)
+def _turn(index: int) -> tuple[bool, int]:
+    """Objects come first, by number, then indices without an object, by row."""
+    return index < 0, abs(index)
 
 
 def _objects(owners: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
-    return ((place, row) for place, row in owners if place >= 0)
+    return ((index, row) for index, row in owners if index >= 0)

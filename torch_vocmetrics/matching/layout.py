@@ -186,7 +186,7 @@ class _Scene:
         return _Outcome(positive, ~self.first.index_select(0, self.owner), best, overlap)
 
     def parts_as_walked(self) -> Tensor:
-        """[P] predicted parts by image, type, layout as walked, and place in the layout."""
+        """[P] predicted parts by image, type, layout as walked, and index in the layout."""
         turn = torch.empty_like(self.walk)
         turn = turn.index_copy(0, self.walk, torch.arange(len(turn), device=turn.device))
         rows = torch.argsort(turn.index_select(0, self.owner), stable=True)
@@ -235,8 +235,9 @@ class _Scene:
             torch.cumsum(rows.part_counts, dim=0) - rows.part_counts
             for rows in (layouts, self.persons)
         )
-        place = true_part - true_starts.index_select(0, self.true_owner.index_select(0, true_part))
-        slot = starts.index_select(0, self.owner.index_select(0, part)) + place
+        owner = self.true_owner.index_select(0, true_part)
+        position = true_part - true_starts.index_select(0, owner)
+        slot = starts.index_select(0, self.owner.index_select(0, part)) + position
         covered = torch.zeros_like(matched).index_fill(0, slot, True)
         missing = torch.zeros_like(layouts.part_counts)
         missing = missing.index_add(0, self.owner, (~(matched & covered)).long())

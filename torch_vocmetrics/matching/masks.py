@@ -130,9 +130,9 @@ def _run_length_overlaps(masks: tuple[Masks, Masks], pairs: Pairs, crowd: Tensor
         common = slice(start := int(starts[first]), start + int(counts[first]))
         some = [found[row] for row in detections[first:end]]
         values.append(rle.overlaps(some, [true[row] for row in numbers[common]], flags[common]))
-    places = np.arange(rows.size) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+    indices = np.arange(rows.size) + np.repeat(starts - np.cumsum(counts) + counts, counts)
     overlap = np.empty(rows.size)
-    overlap[places] = np.concatenate(values, axis=None)
+    overlap[indices] = np.concatenate(values, axis=None)
     return torch.from_numpy(overlap)
 
 

@@ -71,9 +71,9 @@ class PairRuns(NamedTuple):
         ends = torch.cumsum(sizes, dim=0)
         total = int(ends[-1]) if ends.numel() else 0
         detection = torch.repeat_interleave(sizes.to(dtype), output_size=total)
-        places = (first - ends + sizes).to(dtype).index_select(0, detection)
-        places += torch.arange(total, dtype=dtype, device=places.device)
-        return Pairs(detection, self.by_group.to(dtype).index_select(0, places))
+        positions = (first - ends + sizes).to(dtype).index_select(0, detection)
+        positions += torch.arange(total, dtype=dtype, device=positions.device)
+        return Pairs(detection, self.by_group.to(dtype).index_select(0, positions))
 
 
 def candidate_pairs(detection_group: Tensor, ground_truth_group: Tensor) -> Pairs:

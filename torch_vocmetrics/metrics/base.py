@@ -77,10 +77,10 @@ class Metric(Stateful[R_co], Generic[R_co]):
 
         All ranks of the group must call it, also those that have seen nothing, and all get the same
         bits. Of several copies of an image, which a distributed sampler makes to fill up its last
-        round, the one met earliest counts (smallest place on its rank, then smallest rank), and a
+        round, the one met earliest counts (smallest index on its rank, then smallest rank), and a
         warning says how many were dropped, on the first rank of the group, or on the rank that
         alone gets the result; this needs image ids. Images without ids are taken in
-        the order of a distributed sampler (place, then rank), copies as images of their own. The
+        the order of a distributed sampler (index, then rank), copies as images of their own. The
         state of a rank stays its own, so that ``update`` may go on.
 
         Args:
@@ -224,7 +224,7 @@ class Metric(Stateful[R_co], Generic[R_co]):
         """A metric as state files describe it, with all that they have seen.
 
         The files are taken as ranks are: of several copies of an image the one met earliest counts,
-        and images without ids come by their place in the file, then by file.
+        and images without ids come by their index in the file, then by file.
 
         Files of detections that are longer than 256 MiB, all of them together, are checked and stay
         on the disk: ``compute`` reads them class by class; any other method reads them whole.

@@ -139,7 +139,7 @@ class ClassificationAP(Metric[ClassificationResult]):
                 says: 1 where the class is present, -1 where not, 0 where only difficult objects of
                 it are: such images are neither.
             image_ids: B ids (int, str, or (image, object) pairs), or none in all batches. Their
-                order breaks ties of score, so give the place in the image set to follow the kit;
+                order breaks ties of score, so give the index in the image set to follow the kit;
                 without ids the order of arrival does. Of several copies the first counts.
 
         Work happens on the device of the first scores. Targets are checked at once on the CPU; on

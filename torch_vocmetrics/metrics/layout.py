@@ -85,8 +85,8 @@ class LayoutAP(RecordMetric[LayoutResult]):
         Args:
             layouts: per image a dict of ``boxes`` [N, 4] in pixels (protocols that detect persons)
                 or ``object_index`` [N] (those that give them), ``scores`` [N], ``part_boxes``
-                [P, 4], ``part_labels`` [P] (places in the protocol's ``parts``), ``part_counts``
-                [N]: how many parts each layout has; and maybe ``order`` [N] int64, the place in
+                [P, 4], ``part_labels`` [P] (indices in the protocol's ``parts``), ``part_counts``
+                [N]: how many parts each layout has; and maybe ``order`` [N] int64, the index in
                 the results file, and ``image_id``, which must be that of the persons.
             persons: per image a dict of ``boxes`` [M, 4] or ``object_index`` [M], ``part_boxes``
                 [P, 4], ``part_labels`` [P], ``part_counts`` [M], and maybe ``difficult`` [M] and

@@ -31,27 +31,27 @@ class BoxRows(NamedTuple):
     """Some boxes of a table; a column is read when it is asked for, as pairs are many."""
 
     table: BoxColumns
-    places: Tensor
+    positions: Tensor
 
     @property
     def x1(self) -> Tensor:
-        return self.table.x1.index_select(0, self.places)
+        return self.table.x1.index_select(0, self.positions)
 
     @property
     def y1(self) -> Tensor:
-        return self.table.y1.index_select(0, self.places)
+        return self.table.y1.index_select(0, self.positions)
 
     @property
     def x2(self) -> Tensor:
-        return self.table.x2.index_select(0, self.places)
+        return self.table.x2.index_select(0, self.positions)
 
     @property
     def y2(self) -> Tensor:
-        return self.table.y2.index_select(0, self.places)
+        return self.table.y2.index_select(0, self.positions)
 
     @property
     def area(self) -> Tensor:
-        return self.table.area.index_select(0, self.places)
+        return self.table.area.index_select(0, self.positions)
 
 
 def box_columns(boxes: Tensor, box_format: str, *, inclusive: bool) -> BoxColumns:

@@ -56,9 +56,9 @@ class LabelTable(NamedTuple):
                 torch.bool,
             )
             labels = labels.to(torch.int32 if narrow else torch.int64)
-        place = labels.clamp(self.lowest - 1, self.lowest + self.indices.shape[0] - 2)
-        place = place - (self.lowest - 1)
-        return self.indices.index_select(0, place.reshape(-1)).reshape(labels.shape)
+        position = labels.clamp(self.lowest - 1, self.lowest + self.indices.shape[0] - 2)
+        position = position - (self.lowest - 1)
+        return self.indices.index_select(0, position.reshape(-1)).reshape(labels.shape)
 
     def of_bytes(self) -> Tensor:
         """[256] int64: index of the labels 0 .. 255."""

@@ -126,15 +126,15 @@ def _overlaps_one_by_one(
         i = torch.arange(len(mine), device=labels.device)
         j = torch.arange(len(others), device=labels.device)
         i, j = i.repeat_interleave(len(others)), j.repeat(len(mine))
-        row, place = i + start, j + other_start
+        row, index = i + start, j + other_start
         common = common_pixels(mine, others, i, j).to(torch.float64)
-        area, other = areas.index_select(0, row), object_areas.index_select(0, place)
+        area, other = areas.index_select(0, row), object_areas.index_select(0, index)
         overlap = torch.where(
-            over_area.index_select(0, place),
+            over_area.index_select(0, index),
             intersection_over_area(common, area),
             intersection_over_union(common, area, other),
         )
-        same = labels.index_select(0, row) == object_labels.index_select(0, place)
+        same = labels.index_select(0, row) == object_labels.index_select(0, index)
         found.append(torch.where(same, overlap, 0.0))
         start, other_start = start + len(mine), other_start + len(others)
     return torch.cat(found)

@@ -111,9 +111,9 @@ def _common_on_host(
             continue
         crop = others[number, top:bottom, left:right]
         step = max(WORKSPACE_BYTES // (8 * crop.size), 1)
-        places = np.flatnonzero(j == number)
-        for start in range(0, places.size, step):
-            part = places[start : start + step]
+        indices = np.flatnonzero(j == number)
+        for start in range(0, indices.size, step):
+            part = indices[start : start + step]
             both = bits[i[part], top:bottom, left:right] & crop
             common[part] = bit_counts(both).reshape(part.size, -1).sum(1, dtype=np.int64)
     return common

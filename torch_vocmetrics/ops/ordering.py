@@ -115,7 +115,7 @@ def stable_order(keys: Tensor) -> Tensor:
 def _order_in_place(keys: Tensor) -> Tensor:
     """:func:`stable_order` on the host, of keys that leave room for a row number; they are lost."""
     row_bits = keys.shape[0].bit_length()
-    # Distinct keys that hold their row: NumPy sorts values faster than torch finds places.
+    # Distinct keys that hold their row: NumPy sorts values faster than torch finds indices.
     keys.bitwise_left_shift_(row_bits)
     numbers = keys.numpy()
     numbers += np.arange(keys.shape[0], dtype=np.int32)  # no copy in int64, as torch makes one
@@ -124,7 +124,7 @@ def _order_in_place(keys: Tensor) -> Tensor:
 
 
 def rank_in_group(group: Tensor) -> Tensor:
-    """[N] int64: place of each row among those of its ``group`` [N], which stand together."""
+    """[N] int64: index of each row among those of its ``group`` [N], which stand together."""
     rank = torch.arange(group.shape[0], device=group.device)
     later = rank[1:]
     starts = later * (group[1:] != group[:-1])

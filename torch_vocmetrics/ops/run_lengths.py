@@ -98,14 +98,14 @@ def _numbers(letters: NDArray[np.uint8]) -> tuple[Integers, Integers]:
     finals = np.flatnonzero(~goes_on[1:]) + 1
     values = ((letters[finals] & _BITS) ^ _SIGN).astype(np.int64) - _SIGN
     unread = np.flatnonzero(goes_on[finals - 1])
-    place = finals[unread] - 1
+    position = finals[unread] - 1
     for _ in range(MOST_LETTERS - 1):
         if not unread.size:
             return values, finals
-        values[unread] = (values[unread] << 5) | (letters[place] & _BITS)
-        place -= 1
-        more = goes_on[place]
-        unread, place = unread[more], place[more]
+        values[unread] = (values[unread] << 5) | (letters[position] & _BITS)
+        position -= 1
+        more = goes_on[position]
+        unread, position = unread[more], position[more]
     if unread.size:
         raise ValueError("counts hold a number of too many letters")
     return values, finals
@@ -140,12 +140,12 @@ def _compressed(runs: Integers, counts: Integers) -> list[bytes]:
         sizes += (values < -half) | (values >= half)
     ends = np.cumsum(sizes)
     text = np.empty(int(ends[-1]) if ends.size else 0, dtype=np.uint8)
-    place, written = ends - sizes, np.arange(values.size)
+    position, written = ends - sizes, np.arange(values.size)
     while written.size:
-        more = place[written] + 1 < ends[written]
-        text[place[written]] = (values[written] & _BITS) + _MORE * more + _ZERO
+        more = position[written] + 1 < ends[written]
+        text[position[written]] = (values[written] & _BITS) + _MORE * more + _ZERO
         values[written] >>= 5
-        place[written] += 1
+        position[written] += 1
         written = written[more]
     whole, stops = text.tobytes(), np.concatenate([[0], ends])[np.cumsum(counts)].tolist()
     return [whole[start:stop] for start, stop in zip([0, *stops], stops, strict=False)]

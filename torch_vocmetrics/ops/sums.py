@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def sums_before(values: Tensor, dtype: torch.dtype = torch.int64) -> Tensor:
-    """[..., N + 1] the sum of ``values`` [..., N] before each place, and behind the last of all."""
+    """[..., N + 1] exclusive cumulative sum of ``values`` [..., N], with the total appended."""
     sums = values.new_empty((*values.shape[:-1], values.shape[-1] + 1), dtype=dtype)
     sums[..., 0].zero_()  # an assignment would copy from the host
     torch.cumsum(values, dim=-1, dtype=dtype, out=sums[..., 1:])
@@ -16,7 +16,7 @@ def sums_before(values: Tensor, dtype: torch.dtype = torch.int64) -> Tensor:
 
 
 def maximum_from_here(values: Tensor) -> Tensor:
-    """[R, N] the largest of ``values`` [R, N] in each row and the rows behind it.
+    """[R, N] maximum of ``values`` [R, N] over each row and all later rows.
 
     On the host whole rows are compared in place, at a seventh of the time of ``cummax``.
     """

@@ -88,7 +88,7 @@ def _subset_mistake(entry: object) -> str | None:
         "filter_expansion must be at least 1": is_number(entry.filter_expansion)
         and 1 <= entry.filter_expansion < float("inf"),
         "images must be [first, end) pairs": spans
-        and all(_is_whole(place) for span in entry.images for place in span),
+        and all(_is_whole(index) for span in entry.images for index in span),
         "references must be a name": isinstance(entry.references, str),
     }
     wrong = [f"{what} in subset {entry.name!r}" for what, right in holds.items() if not right]
@@ -186,7 +186,7 @@ class MissRateProtocol(Protocol):
 
     ``least_height`` is "quotient" (``lower / r``) or "product" (``lower * (1 / r)``), which differ
     in the last bit. ``ranked_boxes`` is "own", or "permuted_twice": the detection of rank n, listed
-    at place p of its image, is compared with the box of the detection of rank p.
+    at index p of its image, is compared with the box of the detection of rank p.
 
     Raises:
         ProtocolError: naming every field that does not hold.

@@ -64,11 +64,11 @@ def best_assignment(
 
     Only overlaps above 0.5 make a pair. Detections are placed one after the other: each goes the
     cheapest way on which others may move to another object or to none, in terms of prices that
-    are kept for detections and for places; among equally cheap ways the first place is taken.
+    are kept for detections and for indices; among equally cheap ways the first index is taken.
 
     Source: CrowdDet lib/evaluate, compute_JI.py; the method is Kuhn's, as Munkres wrote it.
     """
-    count = len(objects)  # place g < count is object g, place count + d is none, for detection d
+    count = len(objects)  # index g < count is object g, index count + d is none, for detection d
     cost = [[math.inf] * (count + len(found)) for _ in found]
     for d, box in enumerate(found):
         for g, other in enumerate(objects):
@@ -85,21 +85,21 @@ def best_assignment(
         visited: list[int] = []
         row, last = d, None
         while True:
-            for place in range(len(place_price)):
-                if place in visited or cost[row][place] == math.inf:
+            for index in range(len(place_price)):
+                if index in visited or cost[row][index] == math.inf:
                     continue
-                price = cost[row][place] - row_price[row] - place_price[place]
-                if price < least[place]:
-                    least[place], before[place] = price, last
-            free = [place for place in range(len(place_price)) if place not in visited]
-            nearest = min(free, key=lambda place: least[place])
+                price = cost[row][index] - row_price[row] - place_price[index]
+                if price < least[index]:
+                    least[index], before[index] = price, last
+            free = [index for index in range(len(place_price)) if index not in visited]
+            nearest = min(free, key=lambda index: least[index])
             step = least[nearest]
             row_price[d] += step
-            for place in visited:
-                row_price[owner[place]] += step
-                place_price[place] -= step
-            for place in free:
-                least[place] -= step
+            for index in visited:
+                row_price[owner[index]] += step
+                place_price[index] -= step
+            for index in free:
+                least[index] -= step
             last = nearest
             if nearest not in owner:
                 break
@@ -109,7 +109,7 @@ def best_assignment(
             previous = before[last]
             owner[last] = d if previous is None else owner[previous]
             last = previous
-    return {d: place for place, d in owner.items() if place < count}
+    return {d: index for index, d in owner.items() if index < count}
 
 
 def jaccard_index(counts: list[list[tuple[int, int, int]]], rules: MissRateProtocol) -> list[float]:

@@ -21,7 +21,7 @@ from .matching import FALSE_POSITIVE, IGNORED, TRUE_POSITIVE
 from .reading import Box, column, positions, read_boxes, read_flags, same_length
 
 Part = tuple[int, Box]
-"""Type (place in the protocol's ``parts``) and box."""
+"""Type (index in the protocol's ``parts``) and box."""
 
 Row = tuple[float, int]
 """Score and outcome."""
@@ -37,7 +37,7 @@ class Person(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """An estimate for a person of the image at this place; ``order`` breaks ties of score."""
+    """An estimate for a person of the image at this index; ``order`` breaks ties of score."""
 
     image: int
     score: float
@@ -48,7 +48,7 @@ class Layout(NamedTuple):
 
 
 Key = tuple[int, int]
-"""A person: place of the image, place in it."""
+"""A person: index of the image, index in it."""
 
 
 def evaluate_layout(
@@ -62,7 +62,7 @@ def evaluate_layout(
         protocol: ``"voc2007"``, ``"layout/voc2007"``, the path of a TOML file, or a protocol.
         layouts: per image ``boxes`` [N, 4] (persons detected) or ``object_index`` [N] (persons
             given), ``scores`` [N], ``part_boxes`` [P, 4], ``part_labels`` [P], ``part_counts`` [N];
-            ``order`` [N], where given, is the place in the results file.
+            ``order`` [N], where given, is the index in the results file.
         persons: per image ``boxes`` [M, 4] or ``object_index`` [M], ``part_boxes``,
             ``part_labels``, ``part_counts``; where given ``difficult`` [M] and ``image_id``.
 

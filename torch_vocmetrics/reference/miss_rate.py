@@ -210,8 +210,8 @@ def evaluate_subset(
 ) -> dict[str, Any]:
     """Everything that the result says of one subset."""
     count = len(pictures)
-    places = [i for first, end in subset.images for i in range(first, min(end, count))]
-    chosen = [pictures[i] for i in sorted(places)] if subset.images else pictures
+    indices = [i for first, end in subset.images for i in range(first, min(end, count))]
+    chosen = [pictures[i] for i in sorted(indices)] if subset.images else pictures
     if subset.images and rules.num_images not in (0, count):
         chosen = []
     matched = [match_picture(picture, subset, rules) for picture in chosen]

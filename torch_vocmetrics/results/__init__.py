@@ -17,7 +17,7 @@ from .miss_rate import (
     CrowdMissRateResult,
     MissRateCurve,
     MissRateResult,
-    reading_place,
+    reading_index,
     unread_miss_rate,
 )
 from .numbers import as_tensor, mean_of_defined
@@ -46,6 +46,6 @@ __all__ = [
     "as_tensor",
     "data_frame",
     "mean_of_defined",
-    "reading_place",
+    "reading_index",
     "unread_miss_rate",
 ]

@@ -97,12 +97,12 @@ class MissRateResult(Result):
         Raises:
             InputError: if the protocol has no such subset.
         """
-        place = 0 if subset is None else _place(subset, self.subset_names)
-        rules, curve = self.protocol, self.curves[place]
-        unknown = rules.without_positives == "undefined" and not self.num_positives[place]
-        if unknown or not self.num_images_of_subset[place]:
+        position = 0 if subset is None else _place(subset, self.subset_names)
+        rules, curve = self.protocol, self.curves[position]
+        unknown = rules.without_positives == "undefined" and not self.num_positives[position]
+        if unknown or not self.num_images_of_subset[position]:
             return math.nan
-        spot = reading_place(curve.fppi.numpy(), fppi, rules.curve_reading)
+        spot = reading_index(curve.fppi.numpy(), fppi, rules.curve_reading)
         if spot is not None:
             return 1.0 - float(curve.recall[spot])
         return unread_miss_rate(curve.fppi.numpy(), rules.curve_reading)
@@ -169,7 +169,7 @@ class CrowdMissRateResult(MissRateResult):
         }
 
 
-def reading_place(fppi: NDArray[np.float64], reference: float, rule: str) -> int | None:
+def reading_index(fppi: NDArray[np.float64], reference: float, rule: str) -> int | None:
     """The point at which a curve is read, None where it has none for the reference.
 
     Args:

@@ -52,7 +52,7 @@ def _flat(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _flat(one, f"{path}.{key}", tensors) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_flat(one, f"{path}.{place}", tensors) for place, one in enumerate(value)]
+        return [_flat(one, f"{path}.{index}", tensors) for index, one in enumerate(value)]
     return value
 
 
@@ -217,7 +217,7 @@ def _padded(size: int) -> int:
 
 
 def order_of_arrival(images: Sequence[int]) -> Tensor:
-    """[I] int64 on the CPU: rows of states laid end to end, by place in the state, then by state.
+    """[I] int64 on the CPU: rows of states laid end to end, by index in the state, then by state.
 
     Of a distributed sampler's ranks this is the order of the data set.
 
@@ -227,5 +227,5 @@ def order_of_arrival(images: Sequence[int]) -> Tensor:
     counts = torch.tensor(images, dtype=torch.int64, device="cpu")
     states = torch.arange(len(images), device="cpu")
     state = states.repeat_interleave(counts)
-    place = torch.arange(len(state), device="cpu") - (counts.cumsum(0) - counts)[state]
-    return torch.argsort(place * max(len(images), 1) + state)
+    index = torch.arange(len(state), device="cpu") - (counts.cumsum(0) - counts)[state]
+    return torch.argsort(index * max(len(images), 1) + state)

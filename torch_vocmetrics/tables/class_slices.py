@@ -110,8 +110,8 @@ def positives_of_classes(records: MatchRecords, lanes: Lanes, num_classes: int) 
     label = records.ground_truth_label.long()
     none = torch.zeros(num_classes, dtype=torch.int64, device=label.device)
     counted = records.ground_truth_counted
-    places = [lanes.place(area, 0) for area in range(lanes.num_areas)]
-    return torch.stack([none.index_add(0, label, column(counted, at).long()) for at in places])
+    indices = [lanes.position(area, 0) for area in range(lanes.num_areas)]
+    return torch.stack([none.index_add(0, label, column(counted, at).long()) for at in indices])
 
 
 def classes_of_images(

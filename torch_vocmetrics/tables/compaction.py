@@ -101,10 +101,10 @@ def _made(part: MatchRecords, plan: _Plan, sizes: tuple[int, ...]) -> MatchRecor
 
 
 def _rows(mask: Tensor, number: Tensor, size: int) -> Tensor:
-    """[size] int64: where ``mask`` is set, which is known to be in so many places.
+    """[size] int64: where ``mask`` is set, which is known to be in so many indices.
 
-    ``number`` says of each such place how many came before it.
+    ``number`` says of each such index how many came before it.
     """
-    place = torch.where(mask, number, size)
+    index = torch.where(mask, number, size)
     rows = torch.arange(mask.shape[0], device=mask.device)
-    return rows.new_zeros(size + 1).scatter_(0, place, rows)[:size]
+    return rows.new_zeros(size + 1).scatter_(0, index, rows)[:size]

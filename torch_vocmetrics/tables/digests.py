@@ -1,6 +1,6 @@
 """A 64-bit digest of what was recorded of each image, so that copies are compared by two numbers.
 
-A digest is the sum, modulo 2**64, of a mixed value of each row. The place of a row among those of
+A digest is the sum, modulo 2**64, of a mixed value of each row. The index of a row among those of
 its image is mixed in too, so that the order of rows counts. Two images that differ have the same
 digest with a chance of about 2**-64; nobody is kept from making such images on purpose.
 """
@@ -50,14 +50,14 @@ def digest_of_detections(
     if truth_starts is None:
         truth_starts = starts_of_truth(records)
     label = records.label + first_class
-    place = _place_in_run(label * images + image)
-    rows = _mixed([label, place, records.score, *records.out_of_range.unbind(1)])
+    index = _place_in_run(label * images + image)
+    rows = _mixed([label, index, records.score, *records.out_of_range.unbind(1)])
     at = records.match_detection
     owner = image.index_select(0, at)
     matches = _mixed(
         [
             label.index_select(0, at),
-            place.index_select(0, at),
+            index.index_select(0, at),
             records.match_ground_truth - truth_starts.index_select(0, owner.long()),
             records.match_overlap,
             *records.match_true_positive.unbind(1),

@@ -192,10 +192,10 @@ class PixelCounts:
         unequal = size != sizes.index_select(0, theirs)
         size = size.masked_fill(unequal, 0)
         pair = torch.repeat_interleave(size)
-        place = torch.arange(pair.shape[0], device=pair.device)
-        place -= (size.cumsum(0) - size).index_select(0, pair)
+        index = torch.arange(pair.shape[0], device=pair.device)
+        index -= (size.cumsum(0) - size).index_select(0, pair)
         first, second = (
-            starts.index_select(0, side).index_select(0, pair) + place for side in (mine, theirs)
+            starts.index_select(0, side).index_select(0, pair) + index for side in (mine, theirs)
         )
         for column in (self.cell, self.count):
             differs = column.index_select(0, first) != column.index_select(0, second)

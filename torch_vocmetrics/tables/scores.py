@@ -296,9 +296,9 @@ def _pairs_on_device(pairs: Sequence[Sequence[object]]) -> Tensor:
 
 def _id(value: object, row: int) -> int | str | Pair:
     if isinstance(value, tuple | list) and len(value) == 2:
-        image, place = _id(value[0], row), _id(value[1], row)
-        if not isinstance(image, tuple) and isinstance(place, int):
-            return image, place
+        image, position = _id(value[0], row), _id(value[1], row)
+        if not isinstance(image, tuple) and isinstance(position, int):
+            return image, position
     one = [value]
     try:
         ((read,),) = ids_on_host([read_ids(one, "image_ids[{}]")])

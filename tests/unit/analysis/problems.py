@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from generator import random_problem, random_protocol
-from support import Problem
+from helpers.generator import random_problem, random_protocol
+from helpers.support import Problem
 
 from torch_vocmetrics import DetectionAP
 from torch_vocmetrics.protocols import DetectionProtocol, load_protocol

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support import shared_data
+from helpers.support import shared_data
 
 from torch_vocmetrics import InputError, io
 from torch_vocmetrics.analysis import dataset_statistics

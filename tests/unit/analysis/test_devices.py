@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from host_backed_cuda import host_backed_cuda, moved
+from helpers.host_backed_cuda import host_backed_cuda, moved
 from unit.analysis.problems import given
 
 from torch_vocmetrics import DetectionAP, analysis

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from generator import random_problem
-from pedestrian_generator import random_problem as random_pedestrians
+from helpers.generator import random_problem
+from helpers.pedestrian_generator import random_problem as random_pedestrians
 
 from torch_vocmetrics import (
     ClassificationAP,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from support import Problem
+from helpers.support import Problem
 from torch import Tensor
 from unit.analysis.problems import Given, many, recorded
 

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from generator import random_problem
-from support import Problem
+from helpers.generator import random_problem
+from helpers.support import Problem
 from unit.analysis.problems import many, recorded
 
 from torch_vocmetrics import DetectionAP, InputError, StateError, load_protocol, reference

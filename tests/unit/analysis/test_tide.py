@@ -9,7 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from support import Problem
+from helpers.support import Problem
 from unit.analysis.problems import many, recorded
 
 from torch_vocmetrics import InputError, StateError, load_protocol

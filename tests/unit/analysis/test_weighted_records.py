@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from generator import random_coco_protocol, random_problem, random_protocol
-from pedestrian_generator import random_problem as random_pedestrians
-from pedestrian_generator import random_protocol as random_miss_rate_protocol
-from support import Problem
+from helpers.generator import random_coco_protocol, random_problem, random_protocol
+from helpers.pedestrian_generator import random_problem as random_pedestrians
+from helpers.pedestrian_generator import random_protocol as random_miss_rate_protocol
+from helpers.support import Problem
 
 from torch_vocmetrics import (
     DetectionAP,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from distributed.registry import SUBJECTS, images
-from host_backed_cuda import host_backed_cuda, moved
+from helpers.host_backed_cuda import host_backed_cuda, moved
 
 from torch_vocmetrics import DetectionAP, load_protocol
 from torch_vocmetrics.errors import InputError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from distributed.registry import SUBJECTS, images
-from host_backed_cuda import DeviceTensor, host_backed_cuda, moved
+from helpers.host_backed_cuda import DeviceTensor, host_backed_cuda, moved
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from host_backed_cuda import host_backed_cuda, moved
+from helpers.host_backed_cuda import host_backed_cuda, moved
 
 from torch_vocmetrics import DetectionAP, InputError, MeanIoU, VocMetricsWarning
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from host_backed_cuda import host_backed_cuda, moved
+from helpers.host_backed_cuda import host_backed_cuda, moved
 from torch import Tensor
 
 from torch_vocmetrics import MeanIoU

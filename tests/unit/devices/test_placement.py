@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from fake_cuda import fake_cuda
-from host_backed_cuda import DeviceTensor, host_backed_cuda, moved
+from helpers.fake_cuda import fake_cuda
+from helpers.host_backed_cuda import DeviceTensor, host_backed_cuda, moved
 from torch import Tensor
 
 from torch_vocmetrics import ClassificationAP, DetectionAP, LayoutAP, MeanIoU

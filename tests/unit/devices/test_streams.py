@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from host_backed_cuda import DeviceTensor, host_backed_cuda, moved
+from helpers.host_backed_cuda import DeviceTensor, host_backed_cuda, moved
 
 from torch_vocmetrics import ClassificationAP, DetectionAP, MeanIoU
 from torch_vocmetrics.metrics import streams

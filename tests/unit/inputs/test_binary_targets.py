@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from fake_cuda import fake_cuda
+from helpers.fake_cuda import fake_cuda
 from torch import Tensor
 
 from torch_vocmetrics import MeanIoU, VocMetricsWarning

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from fake_cuda import fake_cuda
-from generator import random_problem
+from helpers.fake_cuda import fake_cuda
+from helpers.generator import random_problem
 from torch import Tensor
 
 from torch_vocmetrics import DetectionAP, InputError, LogAverageMissRate, load_protocol, reference

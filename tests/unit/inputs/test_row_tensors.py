@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from generator import random_problem
+from helpers.generator import random_problem
 from torch import Tensor
 
 from torch_vocmetrics import DetectionAP, InputError, LogAverageMissRate, load_protocol, reference

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import load_extra
+from helpers.support import load_extra
 
 from torch_vocmetrics import FileFormatError
 from torch_vocmetrics.io import VocObject, read_annotation

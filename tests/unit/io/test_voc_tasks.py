@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import load_extra
+from helpers.support import load_extra
 
 from torch_vocmetrics import FileFormatError, VocMetricsWarning, load_protocol
 from torch_vocmetrics.io import (

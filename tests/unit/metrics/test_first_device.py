@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from fake_cuda import fake_cuda
+from helpers.fake_cuda import fake_cuda
 
 from torch_vocmetrics import DetectionAP, LayoutAP, LogAverageMissRate, load_protocol, reference
 from torch_vocmetrics.metrics import recorded

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from generator import random_problem
+from helpers.generator import random_problem
 
 from torch_vocmetrics import (
     AreaRange,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from browser import Page, find_chromium
+from helpers.browser import Page, find_chromium
 
 from torch_vocmetrics import DetectionAP
 from torch_vocmetrics.report import report

@@ -256,8 +256,8 @@ def _check_batch(preds: Any, target: Any, shapes: Sequence[str]) -> None:
     for name, (images, keys) in sides.items():
         if not isinstance(images, Sequence):
             raise InputError("must be a list", where=name, got=type(images).__name__)
-        for place, rows in enumerate(images):
-            where = f"{name}[{place}]"
+        for position, rows in enumerate(images):
+            where = f"{name}[{position}]"
             for key in keys:
                 if key not in rows:
                     raise InputError(f"has no key {key!r}", where=where, got=f"keys {[*rows]}")
@@ -359,7 +359,7 @@ def _squeezed(values: Any) -> Any:
 def _by_image_and_label(images: Sequence[Overlaps], labels: Sequence[int]) -> dict[Any, Any]:
     """By (image, label), an empty list where a side is empty."""
     return {
-        (place, label): overlaps.get(label, [])
-        for place, overlaps in enumerate(images)
+        (position, label): overlaps.get(label, [])
+        for position, overlaps in enumerate(images)
         for label in labels
     }

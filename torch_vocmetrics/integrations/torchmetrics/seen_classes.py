@@ -145,7 +145,7 @@ def _labels_of(images: Sequence[Rows]) -> list[int]:
 def _in_turn(ranks: Sequence[list[Overlaps]]) -> list[Overlaps]:
     """The first image of every rank, then the second: the order of a distributed sampler."""
     longest = max(map(len, ranks), default=0)
-    return [images[place] for place in range(longest) for images in ranks if place < len(images)]
+    return [images[index] for index in range(longest) for images in ranks if index < len(images)]
 
 
 def _distributed() -> bool:

@@ -1,0 +1,1 @@
+"""What tests share: generators of problems, stand-ins for devices, oracles, comparisons."""
