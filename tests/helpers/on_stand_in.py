@@ -1,8 +1,8 @@
 """A plugin of pytest that runs every test on the stand-in for a CUDA device.
 
-``pytest -p on_stand_in tests/golden`` moves the tensors that any metric is given to the stand-in,
-so that its device branches compute the numbers that the tests compare with official ones. At the
-end it says how many updates there were and how many operators of the package were called.
+``pytest -p helpers.on_stand_in tests/golden`` moves the tensors that any metric is given to the
+stand-in, so that its device branches compute the numbers that the tests compare with official ones.
+At the end it says how many updates there were and how many operators of the package were called.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ def num_inverted(detections: Detections, ground_truths: GroundTruths) -> Tensor 
             counts.append(0)
         else:
             far = side.boxes[:, 2:]
-            extent = far - side.boxes[:, :2] if side.box_format == "xyxy" else far
-            counts.append((extent < 0).any(dim=1).sum())
+            near = side.boxes[:, :2] if side.box_format == "xyxy" else torch.zeros_like(far)
+            counts.append((far < near).any(dim=1).sum())
     if not any(isinstance(count, Tensor) for count in counts):
         return None
     none = torch.zeros((), dtype=torch.int64, device=detections.boxes.device)
@@ -47,8 +47,9 @@ def num_inverted(detections: Detections, ground_truths: GroundTruths) -> Tensor 
 def _any_on_host(rows: Detections | GroundTruths) -> bool:
     """Whether any box is inverted; by NumPy, which is the faster on few rows."""
     boxes = rows.boxes.numpy()
-    extent = boxes[:, 2:] - boxes[:, :2] if rows.box_format == "xyxy" else boxes[:, 2:]
-    return bool(boxes.shape[0]) and bool(np.minimum.reduce(extent, axis=None) < 0)
+    near = boxes[:, :2] if rows.box_format == "xyxy" else 0
+    # A difference of huge coordinates would overflow.
+    return bool(np.logical_or.reduce(boxes[:, 2:] < near, axis=None))
 
 
 def warn_if_many(counts: Sequence[Tensor]) -> bool:

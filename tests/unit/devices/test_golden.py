@@ -1,6 +1,6 @@
 """Official values on the device branches: tests of ``tests/golden`` on the stand-in.
 
-``pytest -p on_stand_in tests/golden`` runs all of them, which takes half an hour.
+``pytest -p helpers.on_stand_in tests/golden`` runs all of them, which takes half an hour.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def test_official_values_on_the_device_branches(name: str) -> None:
     environment = os.environ | {"ON_STAND_IN_EVERY": str(ONE_IN[name])}
     environment["PYTHONPATH"] = os.pathsep.join([str(TESTS), *sys.path])
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "on_stand_in",
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+         "-p", "helpers.on_stand_in",
          str(TESTS / "golden" / f"{name}.py")],
         env=environment,
         capture_output=True,

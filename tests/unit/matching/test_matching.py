@@ -167,7 +167,7 @@ def test_more_lanes_than_a_word_holds() -> None:
 
 def test_lanes_place_and_mask() -> None:
     lanes = Lanes(4, 17)
-    places = [lanes.place(area, threshold) for area in range(4) for threshold in range(17)]
+    places = [lanes.position(area, threshold) for area in range(4) for threshold in range(17)]
     assert places == [divmod(lane, BITS) for lane in range(68)]
     assert sum(lanes.mask([(a, t) for a in range(4) for t in range(17)])) == 2**63 - 1 + 2**5 - 1
     by_threshold = [lanes.threshold_bits(threshold) for threshold in range(17)]
@@ -195,7 +195,7 @@ def test_area_ranges_stand_for_all_of_their_lanes(areas: int, thresholds: int) -
     for area in range(areas):
         assert torch.equal(in_area(packed, area), held[area])
         for threshold in range(thresholds):
-            assert torch.equal(column(bits, lanes.place(area, threshold)), held[area])
+            assert torch.equal(column(bits, lanes.position(area, threshold)), held[area])
     assert (bits >= 0).all()
 
 
