@@ -15,6 +15,8 @@ from torch_vocmetrics import InputError, load_protocol, reference
 from torch_vocmetrics.analysis import audit
 from torch_vocmetrics.analysis.audit_result import Reported
 
+pytestmark = pytest.mark.slow
+
 Side = list[dict[str, Any]]
 NAMES = ["cat", "dog", "cow", "owl"]  # no image has an owl
 

@@ -36,6 +36,8 @@ from torch_vocmetrics.analysis import (
 )
 from torch_vocmetrics.analysis.resampling import bootstrap_weights, resampling_generator
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def no_warnings_of_ours() -> Iterator[None]:

@@ -10,6 +10,8 @@ from helpers.host_backed_cuda import DeviceTensor, host_backed_cuda, moved
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+pytestmark = pytest.mark.slow
+
 
 def digits(value: Any) -> list[Any]:
     """Every number and text in nested values; tensors as bytes, wherever they lie."""

@@ -16,6 +16,8 @@ from torch_vocmetrics.kernels import support
 from torch_vocmetrics.matching import chunk, fused
 from torch_vocmetrics.metrics import record_state
 
+pytestmark = pytest.mark.slow
+
 K = 3
 SIZES = ((40, 70), (33, 64), (50, 130))
 

@@ -14,6 +14,8 @@ from torch_vocmetrics.matching import pairs
 from torch_vocmetrics.matching.pairs import PairRuns
 from torch_vocmetrics.testing import same
 
+pytestmark = pytest.mark.slow
+
 DETECTIONS, OBJECTS = 60, 9
 
 

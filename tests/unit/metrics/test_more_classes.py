@@ -11,6 +11,8 @@ from helpers.support import differences
 
 from torch_vocmetrics import DetectionAP, InputError, load_protocol
 
+pytestmark = pytest.mark.slow
+
 WIDE = [0, 3, *range(4, 95), 200]
 
 

@@ -20,6 +20,8 @@ from torch_vocmetrics.states.blocks import BlockReader
 from torch_vocmetrics.states.files import read_header, sealed
 from torch_vocmetrics.testing import differences, quietly
 
+pytestmark = pytest.mark.slow
+
 NAMES = [name for name in SUBJECTS if name.startswith("detection")]
 COUNT = 13
 
