@@ -107,6 +107,8 @@ def test_coco_evaluator_with_other_parameters_and_some_images() -> None:
     with contextlib.redirect_stdout(io.StringIO()):
         evaluator.summarize()
     equal(evaluator.coco_eval["bbox"], official(truth, outputs, "bbox", change))
+    assert sorted(evaluator.img_ids) == sorted(outputs)
+    assert evaluator.coco_eval["bbox"].eval["precision"].shape[0] == 2
 
 
 def test_sizes_of_boxes_are_subtracted_in_float32_as_torchvision_does() -> None:

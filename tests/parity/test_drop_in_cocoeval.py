@@ -99,7 +99,8 @@ def test_cases(case: dict[str, Any]) -> None:
     ids, categories, gt, dt = coco_case_parts(case["input"])
     names = {"images": ids, "categories": categories, "gt": gt, "dt": dt}
     pair = fixture_pair(copy.deepcopy(names))
-    both(pair._replace(params=case["input"].get("params", {})))
+    found, wanted = both(pair._replace(params=case["input"].get("params", {})))
+    assert found.eval["counts"] == wanted.eval["counts"]
 
 
 @pytest.mark.parametrize("case", load_cases("COCO segm"), ids=name_of)
@@ -314,7 +315,9 @@ def test_no_warning_where_nothing_is_strange() -> None:
     pair = plain_pair()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        quietly(COCOeval(pair.truth, pair.found, "bbox"), "evaluate", "accumulate", "summarize")
+        judge = COCOeval(pair.truth, pair.found, "bbox")
+        quietly(judge, "evaluate", "accumulate", "summarize")
+    assert judge._metric is not None, "pycocotools itself evaluates what is strange"
 
 
 # The patch ------------------------------------------------------------------------------------

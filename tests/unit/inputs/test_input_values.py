@@ -34,13 +34,14 @@ def target(**changes: Any) -> dict[str, Any]:
     return {"boxes": BOX, "labels": torch.tensor([0])} | changes
 
 
-def refused(metric: Any, first: Any, second: Any, sentence: str) -> None:
-    """Refuse an image with one sentence; the state stays."""
+def refused(metric: Any, first: Any, second: Any, sentence: str) -> str:
+    """What is said of an image that is refused with one sentence; the state stays."""
     before = str(metric.state_dict())
     with pytest.raises(InputError, match=sentence) as caught:
         metric.update([first], [second])
     assert "\n" not in str(caught.value)
     assert str(metric.state_dict()) == before
+    return str(caught.value)
 
 
 SIZES = [
@@ -151,13 +152,17 @@ def test_huge_labels_are_unknown(label: int) -> None:
     for label_ids in (None, [3, 7]):
         metric = DetectionAP("coco2017", num_classes=2, label_ids=label_ids)
         sentence = "prediction 0, row 0: the label is unknown, got an absolute value of 2"
-        refused(metric, prediction(labels=torch.tensor([label])), target(labels=[3]), sentence)
+        assert refused(
+            metric, prediction(labels=torch.tensor([label])), target(labels=[3]), sentence
+        )
 
 
 def test_unknown_labels_are_named_exactly() -> None:
     metric = DetectionAP("coco2017", num_classes=2, label_ids=[5, 6])
     for label in (0, 4, -9, 2**60 + 1, -(2**60) - 1):
-        refused(metric, prediction(labels=[label]), target(labels=[5]), f"unknown, got {label};")
+        assert refused(
+            metric, prediction(labels=[label]), target(labels=[5]), f"unknown, got {label};"
+        )
 
 
 def test_unsigned_labels_keep_their_value() -> None:
@@ -179,10 +184,12 @@ FLAGS: list[Any] = [[-1], [2], [NAN], [0.5], torch.tensor([255], dtype=torch.uin
 def test_flags_are_0_or_1(key: str, flag: Any) -> None:
     metric = DetectionAP("voc2007", num_classes=1)
     all_flags = {"difficult": [1], "iscrowd": [True], "ignore": [0.0]} | {key: flag}
-    refused(metric, prediction(), target(**all_flags), f"row 0, key '{key}': the flag is neither")
+    assert refused(
+        metric, prediction(), target(**all_flags), f"row 0, key '{key}': the flag is neither"
+    )
     parts = {"part_boxes": BOX, "part_labels": [0], "part_counts": [1], "object_index": [1]}
     person, sentence = parts | {"difficult": flag}, "person 0, row 0, key 'difficult': the flag"
-    refused(LayoutAP("voc2012"), parts | {"scores": [0.5]}, person, sentence)
+    assert refused(LayoutAP("voc2012"), parts | {"scores": [0.5]}, person, sentence)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +247,9 @@ def test_probabilities_that_are_nan_are_no_mask(home: str, monkeypatch: Any) -> 
 def test_number_types_that_lose_values_are_refused(kind: torch.dtype, key: str) -> None:
     rows = target() | {"area": torch.ones(1), "iscrowd": torch.zeros(1)} | prediction()
     rows[key] = rows[key].to(kind)
-    refused(DetectionAP("coco2017", num_classes=1), rows, rows, f"key '{key}': must be .*{kind}")
+    assert refused(
+        DetectionAP("coco2017", num_classes=1), rows, rows, f"key '{key}': must be .*{kind}"
+    )
 
 
 ODD: dict[str, Any] = {

@@ -156,8 +156,9 @@ def test_values_equal_those_of_scipy(tmp_path: Path) -> None:
         assert one["b"] == "c"
 
 
-def read_all(path: Path) -> None:
-    """Read a file by every reader; anything but a result or a FileFormatError is raised."""
+def read_all(path: Path) -> int:
+    """How many readers refuse a file; anything but a result or a FileFormatError is raised."""
+    refused = 0
     for read in (load_matlab, read_vbb, read_citypersons_mat):
         try:
             read(path)
@@ -166,6 +167,8 @@ def read_all(path: Path) -> None:
         else:
             continue
         assert str(path) in said
+        refused += 1
+    return refused
 
 
 def test_damage_is_an_error(tmp_path: Path) -> None:
@@ -175,7 +178,7 @@ def test_damage_is_an_error(tmp_path: Path) -> None:
     random.seed(0)
     for place in range(0, len(whole), 7):
         path.write_bytes(whole[:place])
-        read_all(path)
+        assert read_all(path) > 0
     for place in range(120, len(whole), 3):
         for value in (0xFF, random.randrange(256)):
             path.write_bytes(whole[:place] + bytes([value]) + whole[place + 1 :])
@@ -249,4 +252,4 @@ def test_numpy_saves_are_no_matlab_files(tmp_path: Path) -> None:
     np.savez(stream, a=np.zeros(100))
     path = tmp_path / "a.mat"
     path.write_bytes(stream.getvalue())
-    read_all(path)
+    assert read_all(path) == 3

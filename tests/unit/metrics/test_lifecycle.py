@@ -138,7 +138,9 @@ def in_threads(*work: Callable[[], Any]) -> list[Any]:
 def test_threads_in_compute_see_the_same_images(name: str) -> None:
     metric = updated(name)
     wanted = copy.deepcopy(metric).compute()
-    for result in in_threads(*[metric.compute] * 3):
+    results = in_threads(*[metric.compute] * 3)
+    assert len(results) == 3
+    for result in results:
         same(wanted, result, "a thread")
 
 
@@ -156,6 +158,7 @@ def test_no_update_of_a_thread_is_lost(name: str) -> None:
         return update
 
     in_threads(*map(work, range(3)))
+    assert metric.num_images == 24
     same(updated(name, 24).compute(), metric.compute(), "updates of three threads")
 
 

@@ -65,7 +65,8 @@ def test_multi_hot_targets_are_refused_where_nothing_says_so() -> None:
 
 @pytest.mark.parametrize("targets", [[[1], [1]], [[0], [0]], [[-1], [0]], [[1], [-1]]])
 def test_other_integers_are_taken(targets: Any) -> None:
-    new(num_classes=1).update([[0.2], [0.1]], targets).compute()
+    result = new(num_classes=1).update([[0.2], [0.1]], targets).compute()
+    assert result.num_positives.tolist() == [targets.count([1])]
 
 
 def test_signed_targets_may_have_no_negatives() -> None:
@@ -126,4 +127,5 @@ def test_no_format_waits_for_a_device() -> None:
         for target_format in ("auto", "signed", "multi_hot"):
             for dtype in (torch.bool, torch.int64):
                 targets = torch.zeros(3, 2, dtype=dtype, device="cuda")
-                new(target_format).update(torch.zeros(3, 2, device="cuda"), targets)
+                metric = new(target_format).update(torch.zeros(3, 2, device="cuda"), targets)
+                assert len(metric._accumulated.pending) == 1

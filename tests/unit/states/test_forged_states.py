@@ -154,11 +154,15 @@ def columns_of(state: dict[str, Any]) -> dict[str, Any]:
     return state["records"][0] if "records" in state else state.get("counts", state)
 
 
-def refused(metric: Metric, state: Any, words: str) -> None:
+def refused(metric: Metric, state: Any, words: str) -> str:
+    """What is said of a state that is refused; the metric stays as it was."""
     before = copy.deepcopy(metric.state_dict())
-    with pytest.raises(StateError, match=f"load_state_dict: the state is damaged: .*({words})"):
+    with pytest.raises(
+        StateError, match=f"load_state_dict: the state is damaged: .*({words})"
+    ) as caught:
         metric.load_state_dict(state)
     assert not list(differences(before, metric.state_dict()))
+    return str(caught.value)
 
 
 @pytest.mark.parametrize(("name", "column", "change", "words"), COLUMNS)
@@ -167,7 +171,7 @@ def test_forged_columns_are_refused(name: str, column: str, change: Change, word
     state = copy.deepcopy(metric.state_dict())
     columns = columns_of(state)
     columns[column] = change(columns[column])
-    refused(metric, state, words)
+    assert refused(metric, state, words)
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
@@ -202,7 +206,7 @@ IDS: list[tuple[Any, str]] = [
 @pytest.mark.parametrize("name", ["detection", "classification", "segmentation", "layout_2012"])
 def test_forged_ids_are_refused(name: str, ids: Any, words: str) -> None:
     metric = updated(name)
-    refused(metric, metric.state_dict() | {"image_ids": ids}, words)
+    assert refused(metric, metric.state_dict() | {"image_ids": ids}, words)
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
@@ -231,25 +235,27 @@ OTHER: list[tuple[str, Any, str]] = [
 @pytest.mark.parametrize(("key", "value", "words"), OTHER)
 def test_other_forged_entries_are_refused(key: str, value: Any, words: str) -> None:
     metric = updated("detection")
-    refused(metric, metric.state_dict() | {key: value}, words)
+    assert refused(metric, metric.state_dict() | {key: value}, words)
 
 
 @pytest.mark.parametrize("name", ["classification", "segmentation"])
 def test_forged_numbers_of_images_are_refused(name: str) -> None:
     metric = updated(name)
     for value in (7, 9, -1, 8.0, "8", None, 2**62, True):
-        refused(metric, metric.state_dict() | {"num_images": value}, "")
+        assert refused(metric, metric.state_dict() | {"num_images": value}, "")
 
 
 def test_records_of_several_protocols_are_of_the_same_images() -> None:
     metric = updated("detection")
     records = metric.state_dict()["records"]
-    refused(metric, metric.state_dict() | {"records": records[:2]}, "a list of 3 records")
+    assert refused(metric, metric.state_dict() | {"records": records[:2]}, "a list of 3 records")
     others = SUBJECTS["detection"].new()
     for batch in images(SUBJECTS["detection"], 9, ids=True)[1:]:
         others.update(*batch)
     mixed = [*records[:2], others.state_dict()["records"][2]]
-    refused(metric, metric.state_dict() | {"records": mixed}, "the protocols differ in column")
+    assert refused(
+        metric, metric.state_dict() | {"records": mixed}, "the protocols differ in column"
+    )
 
 
 # Bytes and files ----------------------------------------------------------------------------------
